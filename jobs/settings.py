@@ -1,0 +1,164 @@
+"""Every setting: one row each, read from the environment once, at the start.
+
+An unknown `ACCEPTED_` variable or a value that does not parse stops the start with a hint instead of being ignored.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PREFIX = "ACCEPTED_"
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+class SettingsError(Exception):
+    """A setting is unknown or its value cannot be used."""
+
+
+def duration(text: str) -> float:
+    """Seconds: a bare number, or a number with ms, s, m, h or d."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", text.strip().lower())
+    if not match:
+        raise ValueError("write a duration such as 30, 500ms, 10m, 24h or 30d")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def size(text: str) -> int:
+    """Bytes: a bare number, or a number with k, m or g (powers of 1024)."""
+    match = re.fullmatch(r"(\d+)\s*([kmg]?)(?:i?b)?", text.strip().lower())
+    if not match:
+        raise ValueError("write a size such as 65536, 512k, 8m or 2g")
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def count(text: str) -> int:
+    """A whole number, not negative."""
+    if not re.fullmatch(r"\d+", text.strip()):
+        raise ValueError("write a whole number, 0 or more")
+    return int(text)
+
+
+def switch(text: str) -> bool:
+    """1, true, yes, on — or 0, false, no, off."""
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    try:
+        return words[text.strip().lower()]
+    except KeyError:
+        raise ValueError("write 1 or 0") from None
+
+
+def words(text: str) -> tuple[str, ...]:
+    """A list, separated by commas or white space."""
+    return tuple(word for word in re.split(r"[,\s]+", text) if word)
+
+
+def port(text: str) -> int:
+    """A TCP port; 0 lets the system choose a free one."""
+    number = count(text)
+    if number > 65535:
+        raise ValueError("a port is at most 65535")
+    return number
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting: its name without the prefix, default as text, parser, and what it means."""
+
+    name: str
+    default: str
+    parse: Callable[[str], Any]
+    help: str
+
+
+TABLE = (
+    Row("DATA_DIR", "./var", Path, "Folder for the database, artifacts, key files and locks. Must be a local disk."),
+    Row("BIND", "127.0.0.1", str, "Address the web server listens on."),
+    Row("PORT", "8202", port, "Port the web server listens on."),
+    Row("PUBLIC_URL", "", str, "The URL by which clients reach the server, a path included. Default: http://BIND:PORT."),
+    Row("TRUSTED_PROXIES", "", words, "CIDRs of proxies whose X-Forwarded headers are believed."),
+    Row("DATABASE_URL", "", str, "A PostgreSQL URL (postgresql+psycopg://…) instead of SQLite in DATA_DIR."),
+    Row("REDIS_URL", "", str, "A Redis or Valkey server instead of the embedded one."),
+    Row("ARTIFACTS_URL", "", str, "Where artifacts are kept, e.g. s3://bucket/prefix, instead of DATA_DIR/artifacts."),
+    Row("ADMIN_KEY", "", str, "Bootstrap admin key. Default: made at the first start, kept in DATA_DIR/admin.key."),
+    Row("WEB_PROCESSES", "1", count, "Web server processes."),
+    Row("WEB_THREADS", "8", count, "Threads in each web process. Waiting clients need none."),
+    Row("WORKERS", "2", count, "Worker processes on this machine."),
+    Row("QUEUES", "default", words, "Queues that this machine's workers serve; WORKERS processes for each."),
+    Row("MAX_WATCHERS", "10000", count, "Streams and long polls held at once by one web process."),
+    Row("RETENTION", "30d", duration, "How long a finished job is kept."),
+    Row("RESOURCE_RETENTION", "90d", duration, "How long a resource and the artifacts it names are kept."),
+    Row("UPLOAD_RETENTION", "24h", duration, "How long an upload is kept that no job uses."),
+    Row("LINK_LIFETIME", "24h", duration, "How long a signed link works."),
+    Row("TOMBSTONES", "90d", duration, "How long an expired job still answers 410 instead of 404."),
+    Row("QUEUE_TTL", "7d", duration, "How long a job may wait for its first start."),
+    Row("JOB_TIMEOUT", "1h", duration, "How long one attempt may run, where neither job nor type says otherwise."),
+    Row("MAX_ATTEMPTS", "3", count, "Attempts per job, where neither job nor type says otherwise."),
+    Row("LEASE", "30", duration, "An attempt whose heartbeat stands still for this long is lost."),
+    Row("HEARTBEAT", "5", duration, "How often a worker renews the lease of the job it runs."),
+    Row("GRACE", "10", duration, "How long a cancelled job may take to stop before it is killed."),
+    Row("DRAIN", "30", duration, "How long a stopping worker lets its job run before handing it back."),
+    Row("KEEPALIVE", "15", duration, "Silence after which a stream gets a comment and a silent job a new version."),
+    Row("MAX_BODY", "1m", size, "Largest JSON request body."),
+    Row("MAX_UPLOAD", "2g", size, "Largest uploaded file."),
+    Row("MAX_RESULT", "8m", size, "Largest result of a job."),
+    Row("RATE_LIMIT", "3000", count, "Requests a minute for each key and web process; 0 turns the limit off."),
+    Row("REQUIRE_IDEMPOTENCY_KEY", "0", switch, "Refuse submissions without an Idempotency-Key."),
+    Row("ALLOWED_TARGETS", "", words, "Hosts, CIDRs, or either with :port, that outbound requests may reach although they are not public."),
+    Row("CORS_ORIGINS", "", words, "Origins whose pages may call the API; * for any, without credentials."),
+    Row("JOB_MODULES", "", words, "Folders with the team's own job types, one Python file each."),
+    Row("DATA_SOURCES", "", str, "File that names the data sources of report.export."),
+    Row("ARTICLES_DIR", "", str, "Folder with the articles of article.export."),
+    Row("DRILLS", "1", switch, "Offer demo.drill, the job type that plays any fate."),
+    Row("ISOLATE", "0", switch, "Fork a fresh process for every job instead of reusing a warm one."),
+    Row("PUBLIC_METRICS", "0", switch, "Serve /metrics without a key."),
+    Row("FFMPEG", "", str, "The ffmpeg to use instead of the bundled one."),
+    Row("TEST_CLOCK", "", str, "For tests: a file with an offset in seconds that is added to the clock."),
+)
+
+
+class Settings:
+    """The settings in force, as lower-case attributes: `settings.data_dir`, `settings.lease` (durations in seconds)."""
+
+    def __init__(self, values: Mapping[str, Any], source: Mapping[str, str]):
+        self.__dict__.update({name.lower(): value for name, value in values.items()})
+        self.environment = dict(source)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "environment" or "environment" in self.__dict__:
+            raise AttributeError("settings do not change while the server runs")
+        super().__setattr__(name, value)
+
+    @property
+    def base_url(self) -> str:
+        """The URL by which clients reach the server, without a slash at its end."""
+        return self.public_url.rstrip("/") or f"http://{self.bind}:{self.port}"
+
+
+def load(environ: Mapping[str, str] = os.environ, **overrides: str) -> Settings:
+    """Read the settings; `overrides` (`port="0"`) win over the environment. SettingsError names every fault at once."""
+    given = {name[len(PREFIX):]: text for name, text in environ.items() if name.startswith(PREFIX)}
+    given |= {name.upper(): str(text) for name, text in overrides.items()}
+    rows = {row.name: row for row in TABLE}
+    faults = [_unknown(name, rows) for name in given if name not in rows]
+    values = {}
+    for row in TABLE:
+        text = given.get(row.name, row.default)
+        try:
+            values[row.name] = row.parse(text if text.strip() else row.default)
+        except ValueError as error:
+            faults.append(f"{PREFIX}{row.name}={text!r}: {error}")
+    if faults:
+        raise SettingsError("\n".join(faults))
+    values["DATA_DIR"] = values["DATA_DIR"].expanduser().absolute()
+    return Settings(values, {f"{PREFIX}{name}": text for name, text in given.items()})
+
+
+def _unknown(name: str, rows: Mapping[str, Row]) -> str:
+    close = difflib.get_close_matches(name, rows, n=1)
+    hint = f"; did you mean {PREFIX}{close[0]}?" if close else "; docs/settings.md lists them all"
+    return f"{PREFIX}{name} is not a setting{hint}"
