@@ -1,0 +1,130 @@
+"""Who is asking, and what he may do: keys, roles, one-time sign-in links. Only hashes are stored."""
+
+import hashlib
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from jobs import clock
+from jobs.db import Reader, Row, Transaction, placeholders
+
+PREFIX = "acc_"
+
+
+class Role(StrEnum):
+    """submit: submits, sees and steers own jobs; read: sees all, changes nothing; admin: everything."""
+
+    SUBMIT = "submit"
+    READ = "read"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The holder of a valid key."""
+
+    owner: str
+    role: Role
+    key_id: int
+    sync_wait: int = 0
+
+    @property
+    def sees_all(self) -> bool:
+        return self.role in (Role.READ, Role.ADMIN)
+
+    @property
+    def scope(self) -> str | None:
+        """The only owner whose things this caller sees, or None: all."""
+        return None if self.sees_all else self.owner
+
+
+def may_see(caller: Caller, owner: str) -> bool:
+    """Whether things of `owner` exist for this caller."""
+    return caller.sees_all or caller.owner == owner
+
+
+def may_submit(caller: Caller) -> bool:
+    """Whether the caller may make jobs, uploads and endpoints of his own."""
+    return caller.role in (Role.SUBMIT, Role.ADMIN)
+
+
+def may_steer(caller: Caller, owner: str) -> bool:
+    """Whether the caller may cancel, retry or purge things of `owner`."""
+    return caller.role == Role.ADMIN or (caller.role == Role.SUBMIT and caller.owner == owner)
+
+
+_VALID = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)"
+
+
+def authenticate(reader: Reader, token: str) -> Caller | None:
+    """The caller who holds this key, or None when it is unknown, expired or revoked."""
+    row = reader.one(f"SELECT * FROM keys WHERE hash = :hash AND {_VALID}", hash=_hash(token), now=clock.wire(clock.now()))
+    return _caller(row)
+
+
+def by_key(reader: Reader, key_id: int) -> Caller | None:
+    """The caller behind a key that a session names, or None when the key is no longer valid."""
+    row = reader.one(f"SELECT * FROM keys WHERE id = :id AND {_VALID}", id=key_id, now=clock.wire(clock.now()))
+    return _caller(row)
+
+
+def live_keys(reader: Reader, key_ids: Iterable[int]) -> set[int]:
+    """Those of the keys that are still valid."""
+    names, ids = placeholders("key", key_ids)
+    rows = reader.all(f"SELECT id FROM keys WHERE id IN ({names}) AND {_VALID}", now=clock.wire(clock.now()), **ids)
+    return {row.id for row in rows}
+
+
+def make_key(tx: Transaction, owner: str, role: Role, name: str = "", expires_at: str | None = None,
+             token: str | None = None) -> str:
+    """Store a new key and answer it; it cannot be read again later."""
+    token = token or PREFIX + secrets.token_urlsafe(32)
+    tx.run("""INSERT INTO keys (hash, hint, owner, role, name, sync_wait, created_at, expires_at)
+              VALUES (:hash, :hint, :owner, :role, :name, 0, :now, :expires_at)""",
+           hash=_hash(token), hint=token[:8], owner=owner, role=Role(role), name=name, now=tx.now, expires_at=expires_at)
+    return token
+
+
+def ensure_key(tx: Transaction, token: str, owner: str, role: Role, name: str) -> int:
+    """Make sure that this very key exists and is valid; its id. For the bootstrap key."""
+    row = tx.one("SELECT id FROM keys WHERE hash = :hash", hash=_hash(token))
+    if row is None:
+        make_key(tx, owner, role, name, token=token)
+        row = tx.one("SELECT id FROM keys WHERE hash = :hash", hash=_hash(token))
+    tx.run("UPDATE keys SET revoked_at = NULL, expires_at = NULL, role = :role WHERE id = :id", id=row.id, role=role)
+    return row.id
+
+
+def revoke(tx: Transaction, key_id: int) -> bool:
+    """End a key; False when there is none, or it has ended before."""
+    return bool(tx.run("UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL", id=key_id, now=tx.now))
+
+
+def note_use(tx: Transaction, key_id: int) -> None:
+    """Remember that the key was used just now."""
+    tx.run("UPDATE keys SET last_used_at = :now WHERE id = :id", id=key_id, now=tx.now)
+
+
+def make_sign_in_link(tx: Transaction, key_id: int, seconds: float = 3600) -> str:
+    """A token that signs in once, as the holder of this key."""
+    token = secrets.token_urlsafe(24)
+    tx.run("DELETE FROM sign_in_links WHERE expires_at <= :now", now=tx.now)
+    tx.run("INSERT INTO sign_in_links (hash, key_id, expires_at) VALUES (:hash, :key_id, :expires_at)",
+           hash=_hash(token), key_id=key_id, expires_at=clock.after(seconds))
+    return token
+
+
+def use_sign_in_link(tx: Transaction, token: str) -> Caller | None:
+    """Spend the token; None when it is unknown, spent or expired."""
+    key_id = tx.value("DELETE FROM sign_in_links WHERE hash = :hash AND expires_at > :now RETURNING key_id",
+                      hash=_hash(token), now=tx.now)
+    return by_key(tx, key_id) if key_id is not None else None
+
+
+def _caller(row: Row | None) -> Caller | None:
+    return Caller(row.owner, Role(row.role), row.id, row.sync_wait) if row else None
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

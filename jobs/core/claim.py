@@ -1,0 +1,53 @@
+"""Which job is next: the one place where order is decided, on the freshest state, by the worker that will run it.
+
+First the more urgent; among equals the owner with fewer running jobs, then the one served longest ago; of his jobs the
+one that became due first. Types at their limit of concurrent jobs wait.
+"""
+
+from collections.abc import Mapping
+
+from jobs.core import lifecycle
+from jobs.db import Row, Transaction, placeholders
+
+
+def claim_next(tx: Transaction, queue: str, worker: str, limits: Mapping[str, int] | None = None) -> Row | None:
+    """Start the next due job of `queue` and answer its row, or None when there is none.
+
+    `limits` says how many jobs of a type may run at once, over all workers. The row's `payload_private or payload` is
+    the JSON for the handler.
+    """
+    names, busy = placeholders("busy", _at_limit(tx, limits or {}))
+    not_busy = f"AND type NOT IN ({names})" if busy else ""
+    for priority, owner in _candidates(tx, queue):
+        job_id = tx.value(
+            f"""SELECT id FROM jobs WHERE status = 'queued' AND queue = :queue AND priority = :priority AND owner = :owner
+                AND due_at <= :now {not_busy} ORDER BY due_at, id LIMIT 1""",
+            queue=queue, priority=priority, owner=owner, now=tx.now, **busy)
+        row = lifecycle.start(tx, job_id, worker) if job_id is not None else None
+        if row is not None:
+            tx.run("""INSERT INTO served (queue, owner, version) VALUES (:queue, :owner, :version)
+                      ON CONFLICT (queue, owner) DO UPDATE SET version = excluded.version""",
+                   queue=queue, owner=owner, version=row.version)
+            return row
+    return None
+
+
+def _candidates(tx: Transaction, queue: str) -> list[tuple[int, str]]:
+    rows = tx.all(
+        """SELECT waiting.priority, waiting.owner FROM
+             (SELECT priority, owner FROM tallies WHERE queue = :queue AND status = 'queued'
+              GROUP BY priority, owner HAVING sum(number) > 0) AS waiting
+           LEFT JOIN (SELECT owner, sum(number) AS number FROM tallies WHERE queue = :queue AND status = 'running'
+                      GROUP BY owner) AS running ON running.owner = waiting.owner
+           LEFT JOIN served ON served.queue = :queue AND served.owner = waiting.owner
+           ORDER BY waiting.priority, coalesce(running.number, 0), coalesce(served.version, 0), waiting.owner""", queue=queue)
+    return [(row.priority, row.owner) for row in rows]
+
+
+def _at_limit(tx: Transaction, limits: Mapping[str, int]) -> list[str]:
+    if not limits:
+        return []
+    names, types = placeholders("type", limits)
+    rows = tx.all(f"""SELECT type, sum(number) AS number FROM tallies WHERE status = 'running' AND type IN ({names})
+                      GROUP BY type""", **types)
+    return [row.type for row in rows if row.number >= limits[row.type]]

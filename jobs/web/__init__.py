@@ -1,0 +1,1 @@
+"""How a job is seen: the HTTP API and the dashboard."""

@@ -1,0 +1,1 @@
+"""The same job in other dialects: pure views of the native one."""

@@ -1,0 +1,1 @@
+"""Who is told: signed callbacks, delivered at least once."""

@@ -1,0 +1,1 @@
+"""How a job runs: declarations of job types, the worker, the dispatcher."""
