@@ -1,0 +1,47 @@
+"""What the server can do: one file for each built-in job type, and the folders that a team adds."""
+
+import importlib.util
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from jobs.settings import Settings
+from jobs.work.job_type import DeclarationError, JobType, Registry
+
+BUILT_IN = ("video",)
+DRILLS = ("drill",)
+
+
+def load_registry(settings: Settings) -> Registry:
+    """The built-in types and those found in the folders of ACCEPTED_JOB_MODULES. DeclarationError says what is wrong."""
+    names = BUILT_IN + (DRILLS if settings.drills else ())
+    modules = [import_module(f"jobs.types.{name}") for name in names]
+    for folder in settings.job_modules:
+        modules += _load_folder(Path(folder).expanduser())
+    return Registry(found for module in modules for found in declared_in(module))
+
+
+def declared_in(module: ModuleType) -> list[JobType]:
+    """The declarations at the top of a module, in the order in which they stand there."""
+    return [value for value in vars(module).values() if isinstance(value, JobType)]
+
+
+def _load_folder(folder: Path) -> list[ModuleType]:
+    if not folder.is_dir():
+        raise DeclarationError(f"ACCEPTED_JOB_MODULES: there is no folder {folder}.")
+    return [_load_file(path) for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
+
+
+def _load_file(path: Path) -> ModuleType:
+    name = f"accepted_job_modules.{path.parent.name}.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except DeclarationError as error:
+        raise DeclarationError(f"{path}: {error}") from None
+    except Exception as error:
+        raise DeclarationError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
