@@ -21,14 +21,18 @@ def get(reader: Reader, job_id: int) -> Row | None:
     return reader.one("SELECT * FROM jobs WHERE id = :id", id=job_id)
 
 
-def changes(reader: Reader, since: int, limit: int, owner: str | None = None) -> list[Row]:
-    """Jobs changed after version `since`, in commit order, each once with its latest state; tombstones among them."""
+def changes(reader: Reader, since: int, limit: int, owner: str | None = None, whole: bool = False) -> list[Row]:
+    """Jobs changed after version `since`, in commit order, each once with its latest state; tombstones among them.
+
+    Big payloads and results are left out unless `whole`.
+    """
+    columns = "*" if whole else _WITHOUT_BULK
     of_owner = "" if owner is None else "AND owner = :owner"
-    return reader.all(f"SELECT {_WITHOUT_BULK} FROM jobs WHERE version > :since {of_owner} ORDER BY version LIMIT :limit",
+    return reader.all(f"SELECT {columns} FROM jobs WHERE version > :since {of_owner} ORDER BY version LIMIT :limit",
                       since=since, limit=limit, owner=owner)
 
 
-def latest_version(reader: Reader) -> int:
+def latest(reader: Reader) -> int:
     """The version of the last visible change."""
     return reader.value("SELECT max(version) FROM jobs") or 0
 
