@@ -54,6 +54,13 @@ class Doorbell:
             self._client = None
             return False
 
+    def works(self) -> bool:
+        """Whether Redis answers; at most half a second."""
+        try:
+            return bool(self._url) and bool(connect(self._url).ping())
+        except (redis.RedisError, OSError):
+            return False
+
     def listen(self) -> "Bell":
         """A subscription of its own; it reconnects by itself."""
         return Bell(self._url)

@@ -1,0 +1,83 @@
+"""What the server offers and who may use it: job types, keys, health."""
+
+from typing import Any
+
+from flask import Blueprint, Response
+from marshmallow import RAISE, Schema, fields, validate
+
+from jobs import clock
+from jobs.core import access
+from jobs.core.access import Role
+from jobs.errors import Problem, StorageUnavailable
+from jobs.web import auth, bodies, schemas
+from jobs.web.api import known
+from jobs.web.auth import public
+from jobs.web.problems import not_found
+from jobs.web.site import site
+
+blueprint = Blueprint("administration", __name__)
+
+
+class NewKey(Schema):
+    """A key to be made."""
+
+    class Meta:
+        unknown = RAISE
+
+    owner = fields.Str(required=True, validate=validate.Regexp(r"^[\w.@+-]{1,100}$", error="1 to 100 letters, digits, . @ + - or _."))
+    role = fields.Enum(Role, by_value=True, load_default=Role.SUBMIT)
+    name = fields.Str(load_default="", validate=validate.Length(max=200))
+    expires_at = schemas.Instant(data_key="expiresAt", load_default=None, allow_none=True)
+
+
+@blueprint.get("/v1/keys")
+def list_keys() -> dict[str, Any]:
+    """All keys, without the keys themselves."""
+    known()
+    auth.admin()
+    return {"keys": [_shown(row) for row in site().db.read().all("SELECT * FROM keys ORDER BY id")]}
+
+
+@blueprint.post("/v1/keys")
+def make_key() -> tuple[dict[str, Any], int, dict[str, str]]:
+    """Make a key; this answer is the only one that ever shows it."""
+    auth.admin()
+    wanted = schemas.load(NewKey(), bodies.read_object())
+    token = site().db.write(lambda tx: access.make_key(tx, **wanted))
+    found = access.authenticate(site().db.read(), token)
+    row = site().db.read().one("SELECT * FROM keys WHERE id = :id", id=found.key_id)
+    return _shown(row) | {"key": token}, 201, {"Cache-Control": "no-store", "Location": f"/v1/keys/{row.id}"}
+
+
+@blueprint.delete("/v1/keys/<id:key_id>")
+def revoke_key(key_id: int) -> Response:
+    """End a key at once."""
+    auth.admin()
+    if not site().db.write(lambda tx: access.revoke(tx, key_id)):
+        raise not_found()
+    return Response(status=204)
+
+
+@blueprint.get("/livez")
+@blueprint.get("/healthz", endpoint="healthz")
+@public
+def livez() -> tuple[dict[str, str], dict[str, str]]:
+    """The process answers; nothing else is asked."""
+    return {"status": "ok"}, {"Cache-Control": "no-store"}
+
+
+@blueprint.get("/readyz")
+@public
+def readyz() -> tuple[dict[str, Any], dict[str, str]]:
+    """Submissions can be taken; without Redis or workers they wait, which `degraded` tells. Problem 503 otherwise."""
+    try:
+        site().db.write(lambda tx: tx.value("SELECT 1"), durable=False)
+    except StorageUnavailable as error:
+        raise Problem("storage-unavailable", "The database cannot be written.", headers={"Retry-After": "5"}) from error
+    return {"status": "ok", "degraded": [] if site().doorbell.works() else ["redis"]}, {"Cache-Control": "no-store"}
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    valid = not row.revoked_at and (not row.expires_at or row.expires_at > clock.wire(clock.now()))
+    return {"id": str(row.id), "owner": row.owner, "role": row.role, "name": row.name, "hint": row.hint, "valid": valid,
+            "createdAt": row.created_at, "expiresAt": row.expires_at, "revokedAt": row.revoked_at, "lastUsedAt": row.last_used_at}

@@ -1,0 +1,68 @@
+"""Rate limits per key: a bucket that fills evenly, kept by each web process for itself (RateLimit fields, draft-11)."""
+
+import math
+import threading
+
+from flask import Flask, Response, current_app, g, request
+
+from jobs import clock
+from jobs.errors import Problem
+from jobs.web import auth
+from jobs.web.site import site
+
+WINDOW = 60  # seconds
+_POLL_COST = 0.2
+_MOST_KEYS = 10_000
+
+
+class Buckets:
+    """One bucket for each key; a full one allows `quota` requests at once."""
+
+    def __init__(self, quota: int):
+        self._quota = quota
+        self._levels: dict[int, tuple[float, float]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, key_id: int, cost: float) -> tuple[bool, int, int]:
+        """(allowed, requests left, seconds until the bucket is full again, or until the next is allowed)."""
+        now, rate = clock.monotonic(), self._quota / WINDOW
+        with self._lock:
+            if len(self._levels) > _MOST_KEYS:
+                self._levels.clear()
+            level, at = self._levels.get(key_id, (float(self._quota), now))
+            level = min(self._quota, level + (now - at) * rate)
+            allowed = level >= cost
+            level -= cost if allowed else 0
+            self._levels[key_id] = (level, now)
+        wait = (self._quota - level) / rate if allowed else (1 - level) / rate
+        return allowed, int(level), math.ceil(wait)
+
+
+def register(app: Flask) -> None:
+    """Count every request that bears a key; 429 above the limit."""
+    quota = app.extensions["accepted"].settings.rate_limit
+    if quota:
+        app.extensions["accepted.limits"] = Buckets(quota)
+        app.before_request(_count)
+        app.after_request(_tell)
+
+
+def _count() -> None:
+    if request.blueprint == "ui" or request.method == "OPTIONS" or not g.get("caller"):
+        return
+    cheap = request.method in ("GET", "HEAD") and ("If-None-Match" in request.headers or "wait" in request.args)
+    allowed, g.left, g.reset = _buckets().take(auth.caller().key_id, _POLL_COST if cheap else 1)
+    if not allowed:
+        raise Problem("too-many-requests", headers={"Retry-After": str(max(1, g.reset))})
+
+
+def _tell(response: Response) -> Response:
+    if "left" in g:
+        response.headers["RateLimit-Policy"] = f'"default";q={site().settings.rate_limit};w={WINDOW}'
+        response.headers["RateLimit"] = f'"default";r={g.left};t={g.reset}'
+    return response
+
+
+def _buckets() -> Buckets:
+    """The buckets of this process."""
+    return current_app.extensions["accepted.limits"]

@@ -1,0 +1,66 @@
+"""The shapes of requests: the options that every submission may carry, and faults as JSON pointers."""
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+from marshmallow import RAISE, Schema, ValidationError, fields, validate
+
+from jobs import clock
+from jobs.core.states import Priority
+from jobs.errors import Problem
+
+DAY = 86400
+_FARTHEST = 365  # days
+
+
+class Instant(fields.Field):
+    """An RFC 3339 instant with its offset; kept in the wire form."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
+        try:
+            instant = clock.parse(value)
+        except (ValueError, TypeError):
+            raise ValidationError("Write an RFC 3339 time with its offset, such as 2026-09-18T08:11:00Z.") from None
+        if instant > clock.now() + timedelta(days=_FARTHEST):
+            raise ValidationError(f"This is more than {_FARTHEST} days ahead.")
+        return clock.wire(instant)
+
+
+class Options(Schema):
+    """What may be said about any job, beside its payload."""
+
+    class Meta:
+        unknown = RAISE
+
+    priority = fields.Enum(Priority, by_value=True)
+    callback_url = fields.Str(data_key="callbackUrl", allow_none=True, validate=validate.Length(max=2000))
+    not_before = Instant(data_key="notBefore", allow_none=True)
+    max_attempts = fields.Int(data_key="maxAttempts", strict=True, validate=validate.Range(1, 100))
+    timeout = fields.Int(strict=True, validate=validate.Range(1, 30 * DAY))
+    queue_ttl = fields.Int(data_key="queueTtl", strict=True, validate=validate.Range(1, _FARTHEST * DAY))
+    tags = fields.List(fields.Str(validate=validate.Length(1, 100)), validate=validate.Length(max=50))
+
+
+def load(schema: Schema, data: Any, at: str = "#") -> dict[str, Any]:
+    """Validate; Problem 422 `invalid-payload` with a pointer below `at` for each fault."""
+    try:
+        return schema.load(data)
+    except ValidationError as error:
+        raise Problem("invalid-payload", errors=pointers(error.messages, at)) from None
+    except (TypeError, ValueError, OverflowError, RecursionError):  # a custom field that does not expect such a value
+        raise Problem("invalid-payload", errors=[{"pointer": at, "detail": "The value cannot be used."}]) from None
+
+
+def pointers(messages: Any, at: str = "#") -> list[dict[str, str]]:
+    """marshmallow's nested messages as a flat list of `{"pointer": "#/…", "detail": …}` (RFC 6901, section 6)."""
+    if isinstance(messages, str):
+        return [{"pointer": at, "detail": messages}]
+    if isinstance(messages, list):
+        return [entry for message in messages for entry in pointers(message, at)]
+    return [entry for key, inner in messages.items()
+            for entry in pointers(inner, at if key == "_schema" else f"{at}/{_token(key)}")]
+
+
+def _token(key: Any) -> str:
+    return quote(str(key).replace("~", "~0").replace("/", "~1"), safe="~!$&'()*+,;=:@")
