@@ -1,0 +1,106 @@
+"""Shared fixtures, and the tally of what this machine could not run."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.stack import Stack
+
+CHROMIUM = "browser tests (no Chromium: apt-get install chromium)"
+POSTGRES = "PostgreSQL tests (no server: apt-get install postgresql)"
+_left_out: set[str] = set()
+
+
+def _lacking(what: str):
+    """Skip, and say so in the run's last line; in CI nothing may be missing."""
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(f"CI must run all: {what}", pytrace=False)
+    _left_out.add(what)
+    pytest.skip(what)
+
+
+def pytest_unconfigure(config):
+    if _left_out:
+        print("Left out: " + "; ".join(sorted(_left_out)))
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """One running server for all tests that need no more than that."""
+    with Stack(tmp_path_factory.mktemp("server")) as stack:
+        yield stack
+
+
+@pytest.fixture
+def stack(tmp_path):
+    """A server of the test's own, not yet started: set `stack.settings[…]`, then `stack.start()`."""
+    own = Stack(tmp_path)
+    yield own
+    own.stop()
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """Where Chromium is."""
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        if path := shutil.which(name):
+            return path
+    _lacking(CHROMIUM)
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """A private PostgreSQL server; gives the URL of its `postgres` database. Runs as user postgres when we are root."""
+    tools = _postgres_tools()
+    if tools is None:
+        _lacking(POSTGRES)
+    folder = Path(tempfile.mkdtemp(prefix="accepted-pg-"))      # not tmp_path: its user must be able to reach it
+    as_user = []
+    if os.getuid() == 0:
+        shutil.chown(folder, "postgres")
+        as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+
+    def run(tool, *args):
+        command = [*as_user, tools / tool, *args]
+        done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 0, f"{tool}: {done.stderr}"
+
+    data = folder / "data"
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+    try:
+        run("initdb", "-D", data, "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
+        run("pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start")
+        try:
+            yield f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
+        finally:
+            run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def postgres_url(postgres_server, request):
+    """The URL of an empty database of the test's own."""
+    import psycopg
+    name = f"test_{os.urandom(4).hex()}"
+    admin = postgres_server.replace("+psycopg", "")
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    yield postgres_server.rpartition("/")[0] + f"/{name}"
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _postgres_tools() -> Path | None:
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
+    return versions[-1].parent if versions else None
