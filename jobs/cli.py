@@ -1,0 +1,153 @@
+"""The command line: `./run COMMAND`, or `python -m jobs.cli COMMAND`.
+
+Exit codes: 0 done, or stopped by SIGTERM; 1 failed; 2 wrong usage or settings; 3 the server cannot start; 130 Ctrl-C.
+"""
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from jobs import clock, logs
+from jobs import settings as settings_of
+
+ROLES = ("submit", "read", "admin")
+
+
+class _Commands(click.Group):
+    """Turns what an operator can mend into one message and an exit code instead of a traceback."""
+
+    def invoke(self, context: click.Context):
+        from jobs.errors import StorageUnavailable
+        from jobs.serve import CannotStart
+        try:
+            return super().invoke(context)
+        except settings_of.SettingsError as error:
+            click.echo(f"Wrong settings:\n{error}", err=True)
+            context.exit(2)
+        except CannotStart as error:
+            click.echo(str(error), err=True)
+            context.exit(3)
+        except StorageUnavailable as error:
+            click.echo(f"The database cannot be used: {error}", err=True)
+            context.exit(3)
+
+
+@click.group(cls=_Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name=None, version=__import__("jobs").__version__, prog_name="Accepted")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Accepted: a job server that you host yourself. Without a command: start."""
+    if context.invoked_subcommand is None:
+        context.invoke(start)
+
+
+@cli.command()
+@click.option("-v", "--verbose", is_flag=True, help="Show everything that the processes log.")
+def start(verbose: bool = False) -> None:
+    """Run the server until Ctrl-C."""
+    from jobs.serve import serve
+    sys.exit(serve(verbose))
+
+
+@cli.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--keep", is_flag=True, help="Let the server go on afterwards.")
+def demo(file: Path | None, keep: bool) -> None:
+    """Transcode FILE (or a clip made on the spot) and watch it happen.
+
+    Uses the server of this data folder if it runs, else starts one for as long as the demo takes.
+    """
+    from jobs.demo import run
+    sys.exit(run(file, keep))
+
+
+@cli.command(hidden=True)
+@click.option("--queue", default="default")
+def worker(queue: str) -> None:
+    """One worker process; `start` runs as many as the settings say."""
+    from jobs.work.worker import main
+    logs.set_up()
+    sys.exit(main(settings_of.load(), queue))
+
+
+@cli.command(hidden=True)
+def dispatcher() -> None:
+    """The dispatcher process; `start` runs it."""
+    from jobs.work.dispatcher import main
+    logs.set_up()
+    sys.exit(main(settings_of.load()))
+
+
+@cli.group()
+def key() -> None:
+    """Make, list and revoke keys."""
+
+
+@key.command("create")
+@click.option("--owner", required=True, help="Whose jobs it submits and sees.")
+@click.option("--role", type=click.Choice(ROLES), default="submit", show_default=True,
+              help="submit: own jobs; read: sees all, changes nothing; admin: everything.")
+@click.option("--name", default="", help="What it is for.")
+@click.option("--expires", metavar="DURATION", help="When it ends, e.g. 24h or 90d. Default: never.")
+def create_key(owner: str, role: str, name: str, expires: str | None) -> None:
+    """Make a key and print it. It cannot be shown again."""
+    from jobs.core import access
+    try:
+        end = clock.wire(clock.now() + timedelta(seconds=settings_of.duration(expires))) if expires else None
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(str(error), param_hint="--expires") from error
+    click.echo(_database().write(lambda tx: access.make_key(tx, owner, role, name, end)))
+
+
+@key.command("list")
+def list_keys() -> None:
+    """Show every key; the keys themselves are not kept, only how they begin."""
+    rows = _database().read().all("SELECT id, hint, owner, role, name, last_used_at, expires_at, revoked_at FROM keys ORDER BY id")
+    form = "{:>4}  {:<10} {:<20} {:<7} {:<20} {:<25} {}"
+    click.echo(form.format("ID", "KEY", "OWNER", "ROLE", "NAME", "LAST USED", "STATE"))
+    for row in rows:
+        state = "revoked" if row.revoked_at else f"until {row.expires_at}" if row.expires_at else "valid"
+        if not row.revoked_at and row.expires_at and clock.seconds_until(row.expires_at) <= 0:
+            state = "expired"
+        click.echo(form.format(row.id, f"{row.hint}…", row.owner, row.role, row.name, row.last_used_at or "never", state))
+
+
+@key.command("revoke")
+@click.argument("id", type=int)
+def revoke_key(id: int) -> None:
+    """End the key with this ID (see `key list`); what it has open is closed."""
+    from jobs.core import access
+    if not _database().write(lambda tx: access.revoke(tx, id)):
+        raise click.ClickException(f"there is no valid key {id}")
+    click.echo(f"key {id} is revoked")
+
+
+@cli.command("sign-in")
+def sign_in() -> None:
+    """Print a new one-time link that signs in as the admin."""
+    from jobs.serve import admin_doors
+    click.echo(admin_doors().sign_in)
+
+
+@cli.command("settings")
+def show_settings() -> None:
+    """List every setting: its value here, its default, what it means."""
+    from jobs.show_settings import table
+    click.echo(table(settings_of.load()))
+
+
+def _database():
+    """The database of the data folder, made if there is none yet."""
+    from jobs.db import Database
+    settings = settings_of.load()
+    database = Database(settings)
+    if not settings.database_url and not database.path.exists():
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        database.prepare()
+    return database
+
+
+if __name__ == "__main__":
+    cli()

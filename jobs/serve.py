@@ -1,0 +1,194 @@
+"""Start the whole server: data folder, socket, database, admin key; then Redis, web, dispatcher and workers under supervision."""
+
+import errno
+import os
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobs import clock, data_folder, embedded_redis, leash
+from jobs import settings as settings_of
+from jobs.core import access
+from jobs.data_folder import DataFolder
+from jobs.db import Database
+from jobs.errors import StorageUnavailable
+from jobs.settings import Settings
+from jobs.supervisor import Part, Supervisor
+
+_LONGEST_TURN = 10      # seconds that a process may hold the turn to write
+
+
+class CannotStart(Exception):
+    """The server cannot start, for a reason that its operator can mend."""
+
+
+@dataclass(frozen=True)
+class Doors:
+    """What a person needs to come in: the one-time sign-in link, and the admin's key as a shell expression."""
+
+    sign_in: str
+    key: str
+
+
+def serve(verbose: bool = False) -> int:
+    """Run the server until a signal comes; returns the exit code. SettingsError or CannotStart if it cannot begin."""
+    settings = settings_of.load()
+    try:
+        folder = DataFolder.take(settings.data_dir)
+        if not settings.database_url:
+            data_folder.refuse_network(settings.data_dir)
+        listener = _listen(settings)
+        settings = settings_of.load(port=listener.getsockname()[1])
+        redis, settings = _redis(settings)
+        database = Database(settings)
+        database.prepare()
+        doors = _doors(settings, database)
+    except (data_folder.Unusable, embedded_redis.NoRedis) as error:
+        raise CannotStart(str(error)) from error
+    except StorageUnavailable as error:
+        raise CannotStart(f"The database cannot be used: {error}") from error
+
+    folder.sign(loopback_url(settings))
+    supervisor = Supervisor(_environment(settings), settings.drain + 5, verbose)
+    supervisor.ticks = [_TurnWatch(database, supervisor), _Readiness(settings, supervisor, _welcome(settings, doors))]
+    for part in [*redis, *_parts(settings, listener)]:
+        supervisor.add(part)
+    code = supervisor.run()
+    if supervisor.failure:
+        print(supervisor.failure, file=sys.stderr)
+    return code
+
+
+def loopback_address(settings: Settings) -> tuple[str, int]:
+    """Where this machine itself reaches the server, whatever the public URL is."""
+    return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.bind, settings.bind), settings.port
+
+
+def loopback_url(settings: Settings) -> str:
+    """The same as a URL."""
+    host, port = loopback_address(settings)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _redis(settings: Settings) -> tuple[list[Part], Settings]:
+    """The embedded Redis, unless one is configured, and the settings that name it."""
+    if settings.redis_url:
+        return [], settings
+    path = embedded_redis.socket_path(settings)
+    embedded_redis.shut_down_stale(path)
+    part = Part("redis", embedded_redis.command(path), last=True)
+    return [part], settings_of.load(port=settings.port, redis_url=embedded_redis.url(path))
+
+
+def _parts(settings: Settings, listener: socket.socket) -> list[Part]:
+    """What runs beside Redis, in order of starting."""
+    cli = [sys.executable, "-m", "jobs.cli"]
+    web = [sys.executable, "-m", "gunicorn", "-c", "python:jobs.gunicorn_conf", "--bind", f"fd://{listener.fileno()}", "wsgi:app"]
+    workers = [
+        Part(f"{queue} {number}", [*cli, "worker", "--queue", queue])
+        for queue in settings.queues for number in range(1, settings.workers + 1)
+    ]
+    return [Part("web", web, pass_fds=(listener.fileno(),)), Part("dispatcher", [*cli, "dispatcher"]), *workers]
+
+
+def _environment(settings: Settings) -> Mapping[str, str]:
+    """Ours, with the settings as they are in force."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(settings_of.PREFIX)} | settings.environment
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """The listening socket. It is ours, so that a web process can die and come back without refusing a client."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(settings.bind or None, settings.port, type=socket.SOCK_STREAM,
+                                                      flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        where = f"{settings.bind}:{settings.port}"
+        if error.errno == errno.EADDRINUSE:
+            raise CannotStart(f"Port {settings.port} is in use: something already listens on {where}. "
+                              "Stop it, or set ACCEPTED_PORT to another port (0 picks a free one).") from error
+        raise CannotStart(f"Cannot listen on {where} ({error.strerror}). ACCEPTED_BIND and ACCEPTED_PORT say where.") from error
+
+
+def _doors(settings: Settings, database: Database) -> Doors:
+    """Make sure that the admin's key works, and make a sign-in link with it."""
+    file = settings.data_dir / "admin.key"
+    token = settings.admin_key or (file.read_text().strip() if file.exists() else "")
+
+    def write(tx):
+        key = access.ensure_key(tx, token, "admin", "admin", "bootstrap") if token else None
+        made = token or access.make_key(tx, "admin", "admin", "bootstrap")
+        return made, access.make_sign_in_link(tx, key or access.authenticate(tx, made).key_id)
+
+    token, link = database.write(write)
+    if not settings.admin_key and not file.exists():
+        with open(file, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
+            out.write(token + "\n")
+    expression = "$ACCEPTED_ADMIN_KEY" if settings.admin_key else f"$(cat {shlex.quote(str(file))})"
+    return Doors(f"{settings.base_url}/ui/sign-in/{link}", expression)
+
+
+def _welcome(settings: Settings, doors: Doors) -> str:
+    """What is printed when the web answers."""
+    payload = '{"type": "demo.drill", "payload": {"seconds": 10, "steps": 20}}'
+    submit = f"""curl {settings.base_url}/v1/jobs -H "Authorization: Bearer {doors.key}" -H "Content-Type: application/json" \\
+         -d '{payload}'"""
+    look = f"""curl {settings.base_url}/v1/job-types -H "Authorization: Bearer {doors.key}\""""
+    return f"""
+  Accepted is running.
+
+  Dashboard      {settings.base_url}/ui
+  Sign in        {doors.sign_in}
+                 (works once, within the hour; `./run sign-in` makes another)
+  Try it         {submit if settings.drills else look}
+  Data           {settings.data_dir}
+
+  Ctrl-C stops it.
+"""
+
+
+class _TurnWatch:
+    """A tick that kills a process of ours which holds the turn to write for too long: nobody else could write."""
+
+    def __init__(self, database: Database, supervisor: Supervisor):
+        self._database, self._supervisor = database, supervisor
+        self._seen: tuple[int, int] | None = None
+        self._since = 0.0
+
+    def __call__(self) -> None:
+        holder = self._database.turn_holder()
+        if holder != self._seen:
+            self._seen, self._since = holder, clock.monotonic()
+        elif holder and clock.monotonic() - self._since >= _LONGEST_TURN and leash.descends(holder[0], os.getpid()):
+            os.kill(holder[0], signal.SIGKILL)
+            self._supervisor.say("watch", f"process {holder[0]} held the turn to write for {_LONGEST_TURN} s and was killed")
+
+
+class _Readiness:
+    """A tick that asks /livez until it is well, then says so. The socket is ours and open: a question waits there for the web to come up."""
+
+    def __init__(self, settings: Settings, supervisor: Supervisor, welcome: str):
+        self._address, self._supervisor, self._welcome = loopback_address(settings), supervisor, welcome
+        self._idle = True
+
+    def __call__(self) -> None:
+        if not self._idle:
+            return
+        self._idle = False
+        question = socket.create_connection(self._address, timeout=1)
+        question.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        self._supervisor.when_readable(question, lambda: self._heard(question))
+
+    def _heard(self, question: socket.socket) -> None:
+        with question:
+            try:
+                well = question.recv(64).split(b" ")[1:2] == [b"200"]
+            except OSError:
+                well = False
+        if well:
+            print(self._welcome, flush=True)
+        else:
+            self._idle = True       # ask again at the next tick
