@@ -20,15 +20,11 @@ class _Commands(click.Group):
 
     def invoke(self, context: click.Context):
         from jobs.errors import StorageUnavailable
-        from jobs.serve import CannotStart
         try:
             return super().invoke(context)
         except settings_of.SettingsError as error:
             click.echo(f"Wrong settings:\n{error}", err=True)
             context.exit(2)
-        except CannotStart as error:
-            click.echo(str(error), err=True)
-            context.exit(3)
         except StorageUnavailable as error:
             click.echo(f"The database cannot be used: {error}", err=True)
             context.exit(3)
@@ -47,8 +43,12 @@ def cli(context: click.Context) -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Show everything that the processes log.")
 def start(verbose: bool = False) -> None:
     """Run the server until Ctrl-C."""
-    from jobs.serve import serve
-    sys.exit(serve(verbose))
+    from jobs.serve import CannotStart, serve
+    try:
+        sys.exit(serve(verbose))
+    except CannotStart as error:
+        click.echo(str(error), err=True)
+        sys.exit(3)
 
 
 @cli.command()
@@ -98,13 +98,13 @@ def create_key(owner: str, role: str, name: str, expires: str | None) -> None:
         end = clock.wire(clock.now() + timedelta(seconds=settings_of.duration(expires))) if expires else None
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(str(error), param_hint="--expires") from error
-    click.echo(_database().write(lambda tx: access.make_key(tx, owner, role, name, end)))
+    click.echo(_database()[0].write(lambda tx: access.make_key(tx, owner, role, name, end)))
 
 
 @key.command("list")
 def list_keys() -> None:
     """Show every key; the keys themselves are not kept, only how they begin."""
-    rows = _database().read().all("SELECT id, hint, owner, role, name, last_used_at, expires_at, revoked_at FROM keys ORDER BY id")
+    rows = _database()[0].read().all("SELECT id, hint, owner, role, name, last_used_at, expires_at, revoked_at FROM keys ORDER BY id")
     form = "{:>4}  {:<10} {:<20} {:<7} {:<20} {:<25} {}"
     click.echo(form.format("ID", "KEY", "OWNER", "ROLE", "NAME", "LAST USED", "STATE"))
     for row in rows:
@@ -119,7 +119,7 @@ def list_keys() -> None:
 def revoke_key(id: int) -> None:
     """End the key with this ID (see `key list`); what it has open is closed."""
     from jobs.core import access
-    if not _database().write(lambda tx: access.revoke(tx, id)):
+    if not _database()[0].write(lambda tx: access.revoke(tx, id)):
         raise click.ClickException(f"there is no valid key {id}")
     click.echo(f"key {id} is revoked")
 
@@ -127,8 +127,13 @@ def revoke_key(id: int) -> None:
 @cli.command("sign-in")
 def sign_in() -> None:
     """Print a new one-time link that signs in as the admin."""
-    from jobs.serve import admin_doors
-    click.echo(admin_doors().sign_in)
+    from jobs.data_folder import tenant
+    from jobs.serve import open_doors
+    database, settings = _database()
+    running = tenant(settings.data_dir)
+    if running and not settings.port:
+        settings = settings_of.load(port=running["url"].rpartition(":")[2])
+    click.echo(open_doors(settings, database).sign_in)
 
 
 @cli.command("settings")
@@ -139,14 +144,15 @@ def show_settings() -> None:
 
 
 def _database():
-    """The database of the data folder, made if there is none yet."""
+    """The database of the data folder, made if there is none yet, and the settings."""
+    from jobs.core import models
     from jobs.db import Database
     settings = settings_of.load()
     database = Database(settings)
     if not settings.database_url and not database.path.exists():
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        database.prepare()
-    return database
+        models.prepare(database, settings)
+    return database, settings
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jobs import clock, data_folder, embedded_redis, leash
 from jobs import settings as settings_of
-from jobs.core import access
+from jobs.core import access, models
 from jobs.data_folder import DataFolder
 from jobs.db import Database
 from jobs.errors import StorageUnavailable
@@ -44,8 +44,9 @@ def serve(verbose: bool = False) -> int:
         settings = settings_of.load(port=listener.getsockname()[1])
         redis, settings = _redis(settings)
         database = Database(settings)
-        database.prepare()
-        doors = _doors(settings, database)
+        models.prepare(database, settings)
+        doors = open_doors(settings, database)
+        database.close()
     except (data_folder.Unusable, embedded_redis.NoRedis) as error:
         raise CannotStart(str(error)) from error
     except StorageUnavailable as error:
@@ -79,7 +80,7 @@ def _redis(settings: Settings) -> tuple[list[Part], Settings]:
         return [], settings
     path = embedded_redis.socket_path(settings)
     embedded_redis.shut_down_stale(path)
-    part = Part("redis", embedded_redis.command(path), last=True)
+    part = Part("redis", embedded_redis.command(path), quiet=True, last=True)
     return [part], settings_of.load(port=settings.port, redis_url=embedded_redis.url(path))
 
 
@@ -113,22 +114,27 @@ def _listen(settings: Settings) -> socket.socket:
         raise CannotStart(f"Cannot listen on {where} ({error.strerror}). ACCEPTED_BIND and ACCEPTED_PORT say where.") from error
 
 
-def _doors(settings: Settings, database: Database) -> Doors:
+def open_doors(settings: Settings, database: Database) -> Doors:
     """Make sure that the admin's key works, and make a sign-in link with it."""
-    file = settings.data_dir / "admin.key"
-    token = settings.admin_key or (file.read_text().strip() if file.exists() else "")
+    token, shell = _admin_key(settings)
 
     def write(tx):
-        key = access.ensure_key(tx, token, "admin", "admin", "bootstrap") if token else None
-        made = token or access.make_key(tx, "admin", "admin", "bootstrap")
-        return made, access.make_sign_in_link(tx, key or access.authenticate(tx, made).key_id)
+        return access.make_sign_in_link(tx, access.ensure_key(tx, token, "admin", access.Role.ADMIN, "bootstrap"))
 
-    token, link = database.write(write)
-    if not settings.admin_key and not file.exists():
-        with open(file, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
-            out.write(token + "\n")
-    expression = "$ACCEPTED_ADMIN_KEY" if settings.admin_key else f"$(cat {shlex.quote(str(file))})"
-    return Doors(f"{settings.base_url}/ui/sign-in/{link}", expression)
+    return Doors(f"{settings.base_url}/ui/sign-in/{database.write(write)}", shell)
+
+
+def _admin_key(settings: Settings) -> tuple[str, str]:
+    """The admin's key, made and kept in a file at the first start unless it is configured, and how a shell names it."""
+    if settings.admin_key:
+        return settings.admin_key, "$ACCEPTED_ADMIN_KEY"
+    file = settings.data_dir / "admin.key"
+    if not file.exists():
+        draft = file.with_suffix(f".{os.getpid()}")
+        with open(draft, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
+            out.write(access.new_token() + "\n")
+        draft.rename(file)
+    return file.read_text().strip(), f"$(cat {shlex.quote(str(file))})"
 
 
 def _welcome(settings: Settings, doors: Doors) -> str:

@@ -22,10 +22,14 @@ _LONGEST_LINE = 65536
 
 
 class Part:
-    """One child process that should always run. `last`: it is stopped when all others have gone."""
+    """One child process that should always run.
 
-    def __init__(self, name: str, command: list[str], last: bool = False, pass_fds: tuple[int, ...] = ()):
-        self.name, self.command, self.last, self.pass_fds = name, command, last, pass_fds
+    `quiet`: nothing it says is worth a line in everyday use. `last`: it is stopped when all others have gone.
+    """
+
+    def __init__(self, name: str, command: list[str], quiet: bool = False, last: bool = False,
+                 pass_fds: tuple[int, ...] = ()):
+        self.name, self.command, self.quiet, self.last, self.pass_fds = name, command, quiet, last, pass_fds
         self.process: subprocess.Popen | None = None
         self.tail: deque[str] = deque(maxlen=20)        # what it said last
         self.deaths = 0         # in a row
@@ -183,7 +187,7 @@ class Supervisor:
 
     def _show(self, part: Part, lines: list[str]) -> None:
         for line in lines:
-            if self.verbose or not routine(line):
+            if self.verbose or not (part.quiet or routine(line)):
                 self.say(part.name, line)
 
     def _look_after(self, part: Part) -> None:

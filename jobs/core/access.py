@@ -76,10 +76,15 @@ def live_keys(reader: Reader, key_ids: Iterable[int]) -> set[int]:
     return {row.id for row in rows}
 
 
+def new_token() -> str:
+    """A key that nobody has yet; it opens nothing until it is stored."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
 def make_key(tx: Transaction, owner: str, role: Role, name: str = "", expires_at: str | None = None,
              token: str | None = None) -> str:
     """Store a new key and answer it; it cannot be read again later."""
-    token = token or PREFIX + secrets.token_urlsafe(32)
+    token = token or new_token()
     tx.run("""INSERT INTO keys (hash, hint, owner, role, name, sync_wait, created_at, expires_at)
               VALUES (:hash, :hint, :owner, :role, :name, 0, :now, :expires_at)""",
            hash=_hash(token), hint=token[:8], owner=owner, role=Role(role), name=name, now=tx.now, expires_at=expires_at)
