@@ -137,10 +137,11 @@ def sign_in() -> None:
 
 
 @cli.command("settings")
-def show_settings() -> None:
-    """List every setting: its value here, its default, what it means."""
-    from jobs.show_settings import table
-    click.echo(table(settings_of.load()))
+@click.option("--markdown", is_flag=True, help="As the table of docs/settings.md.")
+def show_settings(markdown: bool) -> None:
+    """List every setting: its value here, and what it means."""
+    from jobs import settings_table
+    click.echo(settings_table.markdown() if markdown else settings_table.listing(settings_of.load()))
 
 
 def _database():

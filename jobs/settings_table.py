@@ -1,0 +1,29 @@
+"""The settings, to be read by people: on the terminal and in docs/settings.md."""
+
+import re
+
+from jobs.settings import PREFIX, TABLE, Settings
+
+
+def listing(settings: Settings) -> str:
+    """One paragraph for each setting; `*` marks those given in the environment. Passwords are not shown."""
+    lines = []
+    for row in TABLE:
+        given = PREFIX + row.name in settings.environment
+        value = settings.environment.get(PREFIX + row.name, row.default)
+        lines += [f"{'*' if given else ' '} {PREFIX + row.name} = {_covered(row.name, value) or '(empty)'}", f"      {row.help}"]
+        if given and row.default:
+            lines[-1] += f" Default: {row.default}."
+    return "\n".join(lines)
+
+
+def markdown() -> str:
+    """The table of docs/settings.md."""
+    rows = [f"| `{PREFIX}{row.name}` | {f'`{row.default}`' if row.default else ''} | {row.help.replace('|', '&#124;')} |" for row in TABLE]
+    return "\n".join(["| setting | default | what it means |", "|---|---|---|", *rows])
+
+
+def _covered(name: str, value: str) -> str:
+    if value and name == "ADMIN_KEY":
+        return "•••"
+    return re.sub(r"(?<=:)[^:/@]+(?=@)", "•••", value)      # the password of a URL

@@ -1,0 +1,52 @@
+"""`./run demo` from the outside."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+import requests
+
+from tests.stack import ROOT, wait_for
+
+
+def demo(stack, *args, **options):
+    return subprocess.run([sys.executable, "-m", "jobs.cli", "demo", *args], cwd=ROOT, env=stack.environment | options, text=True,
+                          capture_output=True, timeout=180, stdin=subprocess.DEVNULL)
+
+
+def test_the_demo_brings_its_own_server_and_clip(stack):
+    done = demo(stack)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "720p/index.m3u8" in done.stdout and "480p/index.m3u8" in done.stdout
+    assert not (stack.data / "redis.sock").exists()
+
+
+def test_the_demo_uses_a_running_server(stack, tmp_path):
+    stack.start()
+    done = demo(stack)
+    assert done.returncode == 0, done.stdout + done.stderr
+    job = stack.admin.get("/v1/jobs").json()["jobs"][0]
+    assert job["type"] == "video.transcode" and job["status"] == "succeeded"
+    playlist = next(word for word in done.stdout.split() if word.endswith("480p/index.m3u8"))
+    assert stack.admin.get(playlist).text.startswith("#EXTM3U")
+
+
+def test_a_file_that_is_no_video_fails_with_a_reason(stack, tmp_path):
+    (tmp_path / "notes.txt").write_text("not a video")
+    stack.start()
+    done = demo(stack, "notes.txt", CALLED_FROM=str(tmp_path))
+    assert done.returncode == 1
+    assert "The demo failed" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_missing_file_is_named(stack):
+    done = demo(stack, "nowhere.mp4")
+    assert done.returncode == 1 and "nowhere.mp4" in done.stderr
+
+
+def test_keep_lets_the_server_go_on(stack):
+    stack.process = stack.command("demo", "--keep")
+    wait_for(lambda: "The server goes on" in stack.output(), 90, "the demo's end")
+    assert requests.get(f"{stack.url}/livez", timeout=5).ok
+    assert stack.stop() in (0, -15)

@@ -1,0 +1,198 @@
+"""The server as its operator sees it: starting, refusing to start, stopping, and parts that die. Real processes throughout."""
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+import requests
+
+from tests.stack import ROOT, Stack, alive, descendants, wait_for
+
+ROLES = ["web", "worker", "dispatcher", "redis"]
+# A job that leaves two generations of processes behind, which know nothing of signals from their parents.
+BROOD = '''
+import subprocess
+from jobs import job_type
+
+@job_type("test.brood")
+def brood(job):
+    subprocess.Popen(["sh", "-c", "sleep 987 & sleep 986 & wait"])
+    subprocess.run(["sh", "-c", "sleep 985; true"])
+'''
+
+
+def run_cli(stack: Stack, *args: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "jobs.cli", *args], cwd=ROOT, env=stack.environment, capture_output=True,
+                          text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+def test_the_start_is_quick_and_says_where_to_go(stack):
+    began = time.monotonic()
+    stack.process = stack.command("start")
+    wait_for(lambda: "Accepted is running" in stack.output(), what="the welcome")
+    assert time.monotonic() - began < 8     # alone on a machine it is under 3
+    text = stack.output()
+    assert f"{stack.url}/ui\n" in text and f'"Authorization: Bearer $(cat {stack.data}/admin.key)"' in text
+    link = re.search(r"\S+/ui/sign-in/\S+", text)[0]
+    assert link.startswith(stack.url)
+
+
+def test_what_it_prints_can_be_pasted(stack):
+    stack.start()
+    pasted = re.search(r"curl .*\n.*}'", stack.output())[0]
+    answer = subprocess.run(["sh", "-c", pasted + " -s -i"], capture_output=True, text=True)
+    assert "202 " in answer.stdout.splitlines()[0], answer
+
+
+def test_the_data_folder_is_private(stack):
+    stack.start()
+    assert stat.S_IMODE(stack.data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((stack.data / "admin.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((stack.data / "redis.sock").stat().st_mode) == 0o700
+
+
+def test_a_second_instance_is_refused(stack):
+    stack.start()
+    second = run_cli(stack, "start")
+    assert second.returncode == 3
+    assert f"pid {stack.process.pid}" in second.stderr and str(stack.data) in second.stderr and stack.url in second.stderr
+    assert requests.get(f"{stack.url}/livez", timeout=5).ok
+
+
+def test_a_port_in_use_is_named(stack):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        stack.settings["port"] = str(taken.getsockname()[1])
+        refused = run_cli(stack, "start")
+    assert refused.returncode == 3
+    assert f"Port {stack.settings['port']} is in use" in refused.stderr and "ACCEPTED_PORT" in refused.stderr
+
+
+def test_wrong_settings_are_refused(stack):
+    stack.settings |= {"lease": "soon", "wrokers": "2"}
+    refused = run_cli(stack, "start")
+    assert refused.returncode == 2
+    assert "ACCEPTED_LEASE" in refused.stderr and "did you mean ACCEPTED_WORKERS" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)])
+def test_a_signal_ends_it_all(stack, signum, code):
+    stack.start()
+    family = descendants(stack.process.pid)
+    assert len(family) >= 6
+    began = time.monotonic()
+    assert stack.stop(signum) == code
+    assert time.monotonic() - began < 5
+    assert [line for pid, line in family.items() if alive(pid)] == []
+
+
+def test_a_signal_during_the_start_ends_it_too(stack):
+    stack.process = stack.command("start")
+    wait_for(lambda: stack.pids("web"), what="the web's process")
+    assert stack.stop() == 0
+
+
+def test_a_running_job_does_not_hold_up_the_end(stack):
+    stack.start()
+    alice = stack.session("alice")
+    job = alice.submit("demo.drill", seconds=600, steps=10)["id"]
+    alice.reached(job, {"running"})
+    began = time.monotonic()
+    assert stack.stop() == 0
+    assert time.monotonic() - began < 10        # two seconds of drain, and what the ends take
+    stack.start()
+    assert stack.session("alice").reached(job, {"running"})["attempt"] == 2
+
+
+def test_a_second_signal_kills(stack):
+    stack.settings["drain"] = "60"
+    stack.start()
+    alice = stack.session("alice")
+    alice.reached(alice.submit("demo.drill", seconds=600)["id"], {"running"})
+    family = descendants(stack.process.pid)
+    stack.process.send_signal(signal.SIGINT)
+    wait_for(lambda: "once more stops at once" in stack.output(), what="the word about it")
+    assert stack.stop(signal.SIGINT, timeout=10) == 130
+    assert [line for pid, line in family.items() if alive(pid)] == []
+
+
+def test_killing_the_launcher_leaves_no_orphan(stack, tmp_path):
+    (tmp_path / "types").mkdir()
+    (tmp_path / "types/brood.py").write_text(BROOD)
+    stack.settings["job_modules"] = str(tmp_path / "types")
+    stack.start()
+    alice = stack.session("alice")
+    alice.submit("test.brood")
+    wait_for(lambda: sum("sleep 98" in line for line in descendants(stack.process.pid).values()) >= 5, what="the brood")
+    family = descendants(stack.process.pid)
+    stack.process.kill()
+    stack.process.wait()
+    stack.process = None
+    wait_for(lambda: not any(alive(pid) for pid in family), 5, "the family's end")
+    stack.start()       # and nothing is in the way of the next start
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_part_that_is_killed_comes_back(stack, role):
+    stack.start()
+    alice = stack.session("alice")
+    first = stack.pids(role)
+    below = {pid for parent in first for pid in descendants(parent)}
+    os.kill(first[0], signal.SIGKILL)
+    wait_for(lambda: (now := stack.pids(role)) and now != first, what=f"a new {role}")
+    wait_for(lambda: not any(alive(pid) for pid in below), what="the end of its children")
+    wait_for(lambda: requests.get(f"{stack.url}/readyz", timeout=10).json().get("degraded") in (None, []), what="readiness")
+    assert alice.finished(alice.submit("demo.drill", seconds=0)["id"])["status"] == "succeeded"
+
+
+def test_a_part_that_cannot_live_ends_all_with_its_reason(stack, tmp_path):
+    (tmp_path / "types").mkdir()
+    (tmp_path / "types/broken.py").write_text("raise RuntimeError('no such flux capacitor')\n")
+    stack.settings["job_modules"] = str(tmp_path / "types")
+    stack.process = stack.command("start")
+    assert stack.process.wait(60) == 1
+    assert "cannot live" in stack.output() and "no such flux capacitor" in stack.output().split("cannot live")[1]
+
+
+def test_an_everyday_log_is_quiet(stack):
+    stack.process = stack.command("start")
+    wait_for(lambda: "Accepted is running" in stack.output(), what="the welcome")
+    assert stack.stop() == 0
+    before, _, after = stack.output().partition("Accepted is running")
+    assert before.strip() == "" and "INFO" not in after
+
+
+def test_a_long_path_gets_a_short_socket(tmp_path):
+    deep = tmp_path / ("x" * 60) / ("y" * 60)
+    with Stack(tmp_path, data_dir=str(deep)) as stack:
+        stack.data = deep
+        socket_of_it = descendants(stack.process.pid)[stack.pids("redis")[0]].split("--unixsocket ")[1].split()[0]
+        assert len(socket_of_it) < 100 and stat.S_IMODE(os.stat(os.path.dirname(socket_of_it)).st_mode) == 0o700
+
+
+def test_keys_on_the_command_line(stack):
+    stack.start()
+    made = run_cli(stack, "key", "create", "--owner", "bob", "--name", "laptop", "--expires", "90d").stdout.strip()
+    bob = {"Authorization": f"Bearer {made}"}
+    assert requests.get(f"{stack.url}/v1/jobs", headers=bob, timeout=5).status_code == 200
+    row = next(line for line in run_cli(stack, "key", "list").stdout.splitlines() if "laptop" in line)
+    assert made not in row and "until" in row
+    assert run_cli(stack, "key", "revoke", row.split()[0]).returncode == 0
+    assert requests.get(f"{stack.url}/v1/jobs", headers=bob, timeout=5).status_code == 401
+    assert run_cli(stack, "key", "revoke", row.split()[0]).returncode == 1
+    assert run_cli(stack, "key", "create", "--owner", "x", "--expires", "soon").returncode == 2
+
+
+def test_a_new_sign_in_link_signs_in_once(stack):
+    stack.start()
+    link = run_cli(stack, "sign-in").stdout.strip()
+    assert link.startswith(stack.url)
+    person = requests.Session()
+    assert person.post(link, timeout=5, allow_redirects=False).status_code in (302, 303) or person.get(link, timeout=5).ok
+    assert person.get(f"{stack.url}/ui", timeout=5).ok
