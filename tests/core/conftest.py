@@ -7,10 +7,30 @@ from jobs.core import models
 from jobs.db import Database
 
 
+@pytest.fixture(scope="session")
+def shared_postgres_url(postgres_server):
+    """One PostgreSQL database for all tests of the core: making one for each takes a second."""
+    import psycopg
+
+    with psycopg.connect(postgres_server.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE core")
+    return postgres_server.rpartition("/")[0] + "/core"
+
+
+def _emptied(url):
+    import psycopg
+
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        if found:
+            connection.execute(f"TRUNCATE {', '.join(name for name, in found)} RESTART IDENTITY")
+    return url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def db(request, tmp_path):
-    """A prepared database; `db.rung` collects what it announced."""
-    url = request.getfixturevalue("postgres_url") if request.param == "postgresql" else ""
+    """A prepared, empty database; `db.rung` collects what it announced."""
+    url = _emptied(request.getfixturevalue("shared_postgres_url")) if request.param == "postgresql" else ""
     configuration = settings.load({}, data_dir=tmp_path, database_url=url)
     rung = []
     database = Database(configuration, announce=rung.append)
