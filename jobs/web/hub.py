@@ -103,7 +103,7 @@ class Hub:
 
     def _start(self) -> None:
         self._reset()  # what a parent process left here is not ours
-        self._position = reads.latest_version(self._db.read())
+        self._position = reads.latest(self._db.read())
         self.selector = selectors.DefaultSelector()
         self._waker, woken = socket.socketpair()
         self._waker.setblocking(False)
@@ -207,7 +207,7 @@ class Hub:
     def _tick(self) -> None:
         if not self._seats:
             self._known.clear()
-            self._position = max(self._position, reads.latest_version(self._db.read()))
+            self._position = max(self._position, reads.latest(self._db.read()))
             return
         self._want(self._position)
         key_ids = {seat.watcher.key_id for seat in self._seats}

@@ -1,11 +1,10 @@
 """What views call to let a client wait: streams of events and held requests.
 
 Take `since = watch.position()` before reading the state that is handed in here; whatever changes after that is told.
-A response that comes later has a `Parked` body. Our worker class takes it off the thread and gives its socket to the hub;
-any other WSGI server iterates it, on a thread, so that fewer clients may wait there.
+Where the server parks sockets, none of them costs a thread; where it does not, each costs one, so fewer may wait.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from flask import Response, request
 
@@ -16,32 +15,14 @@ from jobs.errors import Problem
 from jobs.web import frames
 from jobs.web.frames import Change
 from jobs.web.hub import Hub
+from jobs.web.parking import LIVE, Parked
 from jobs.web.seats import QueueSeat
 from jobs.web.site import site
 from jobs.web.watchers import FeedPoll, JobPoll, Stream, Watcher, topic_of
 
-LIVE = "accepted.live"
-"""The key in the WSGI environment by which a server says that it can park sockets."""
-
 is_terminal = reads.is_terminal
 _CATCH_UP = 1000
-
-
-class Parked:
-    """The body of a response that comes later; `streaming` if its head is known already."""
-
-    def __init__(self, hub: Hub, watcher: Watcher):
-        self.hub = hub
-        self.watcher = watcher
-        self.streaming = watcher.streaming
-
-    def __iter__(self) -> Iterator[bytes]:
-        seat = QueueSeat(self.watcher)
-        self.hub.join(seat)
-        try:
-            yield from iter(seat.take, None)
-        finally:
-            self.hub.dismiss(seat)
+_CATCH_UP_BYTES = 256 * 1024
 
 
 def position() -> int:
@@ -83,10 +64,11 @@ def stream_jobs(caller: Caller, *, since: int, last_event_id: str | None = None)
         return _event_stream(frames.retry(frames.RETRY_WHEN_FULL) + frames.block("busy", "{}"))
     seen, missed = frames.cursor(last_event_id), []
     reader = site().db.read()
-    if seen is not None and seen <= reads.latest_version(reader):
+    if seen is not None and seen <= reads.latest(reader):
         missed = [hub.change(row) for row in reads.changes(reader, seen, _CATCH_UP, caller.scope)]
-        if len(missed) == _CATCH_UP:
-            return _event_stream(_page(missed))
+        page = _page(missed)
+        if len(page) < len(missed) or len(missed) == _CATCH_UP:
+            return _event_stream(frames.retry(frames.RETRY) + b"".join(page))
         seen = missed[-1].version if missed else seen
     else:
         seen = since
@@ -140,12 +122,13 @@ def _event_stream(body: bytes | Parked) -> Response:
     return response
 
 
-def _page(changes: list[Change]) -> bytes:
-    """Frames to begin with, cut before they get too long; never empty."""
-    page = frames.retry(frames.RETRY)
+def _page(changes: list[Change]) -> list[bytes]:
+    """The events of as many changes as one answer should hold; of one at least."""
+    page, length = [], 0
     for change in changes:
-        page += change.block(named=True)
-        if len(page) > _CATCH_UP_BYTES:
+        page.append(b"" if change.gone else change.block(named=True))
+        length += len(page[-1])
+        if length > _CATCH_UP_BYTES:
             break
     return page
 
