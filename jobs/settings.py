@@ -85,6 +85,7 @@ TABLE = (
     Row("REDIS_URL", "", str, "A Redis or Valkey server instead of the embedded one."),
     Row("ARTIFACTS_URL", "", str, "Where artifacts are kept, e.g. s3://bucket/prefix, instead of DATA_DIR/artifacts."),
     Row("ADMIN_KEY", "", str, "Bootstrap admin key. Default: made at the first start, kept in DATA_DIR/admin.key."),
+    Row("SECRET_KEY", "", str, "Signs links and the dashboard's cookie; the same on every host. Default: made at first use, kept in DATA_DIR/secret.key."),
     Row("WEB_PROCESSES", "1", count, "Web server processes."),
     Row("WEB_THREADS", "8", count, "Threads in each web process. Waiting clients need none."),
     Row("WORKERS", "2", count, "Worker processes on this machine."),

@@ -207,6 +207,15 @@ class Artifact(Base):
     )
 
 
+class ArtifactUse(Base):
+    """A job was accepted with this artifact as an input: it may read it, and an upload stays while a use is left."""
+
+    __tablename__ = "artifact_uses"
+    artifact_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    job_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    __table_args__ = (Index("artifact_uses_job", "job_id"),)
+
+
 class Key(Base):
     """A key; only its hash is stored."""
 

@@ -6,6 +6,7 @@ from jobs.core import events, idempotency, resources, tallies
 from jobs.core.idempotency import Claim
 from jobs.core.states import Priority, Status
 from jobs.db import Row, Transaction
+from jobs.errors import Problem
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Submission:
     resource_id: int | None = None                # an existing resource to make again (a retry)
     resource_fields: str = "{}"
     resource_retention: int = 0
-    inputs: tuple[int, ...] = field(default=())   # uploads that it uses and that must therefore outlive the wait
+    inputs: tuple[int, ...] = field(default=())   # artifacts that it reads; a retry has those of the first job as well
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ RETURNING *"""
 
 
 def accept(tx: Transaction, asked: Submission) -> Accepted:
-    """Store the job as queued. Raises `idempotency.KeyReused`, in which case nothing is stored."""
+    """Store the job as queued. Raises `idempotency.KeyReused`, or `unknown-input` when an input has just expired; then
+    nothing is stored."""
     if asked.claim:
         earlier = idempotency.find(tx, asked.claim)
         if earlier is not None:
@@ -73,12 +75,25 @@ def accept(tx: Transaction, asked: Submission) -> Accepted:
         resources.reopen(tx, resource.id, row.id)
     if asked.claim:
         idempotency.claim(tx, asked.claim, row.id)
-    for artifact_id in asked.inputs:  # an upload in use lives at least as long as the job
-        tx.run("UPDATE artifacts SET expires_at = NULL WHERE id = :id AND kind = 'upload'", id=artifact_id)
+    _use_inputs(tx, row, asked.inputs)
     tallies.add(tx, row, Status.QUEUED, 1)
     events.write(tx, row, "job.queued")
     tx.announce(events.bell(row))
     return Accepted(row)
+
+
+def _use_inputs(tx: Transaction, row: Row, inputs: tuple[int, ...]) -> None:
+    """Note what the job reads. An upload loses its expiry; it ends when the last job that uses it is purged."""
+    for artifact_id in inputs:
+        if not tx.run("""UPDATE artifacts SET expires_at = CASE WHEN kind = 'upload' THEN NULL ELSE expires_at END
+                         WHERE id = :id AND state = 'whole'""", id=artifact_id):
+            raise Problem("unknown-input", f"The artifact {artifact_id} has just expired.")
+        tx.run("INSERT INTO artifact_uses (artifact_id, job_id) VALUES (:artifact_id, :job_id) ON CONFLICT DO NOTHING",
+               artifact_id=artifact_id, job_id=row.id)
+    if row.retry_of is not None:
+        tx.run("""INSERT INTO artifact_uses (artifact_id, job_id)
+                  SELECT artifact_id, :job_id FROM artifact_uses WHERE job_id = :retry_of ON CONFLICT DO NOTHING""",
+               job_id=row.id, retry_of=row.retry_of)
 
 
 def _resource(tx: Transaction, asked: Submission) -> Row | None:

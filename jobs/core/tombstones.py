@@ -22,8 +22,16 @@ def purge(tx: Transaction, job_id: int) -> Row | None:
     tx.run("DELETE FROM logs WHERE job_id = :id", id=job_id)
     tx.run("DELETE FROM attempts WHERE job_id = :id", id=job_id)
     tx.run("UPDATE artifacts SET state = 'doomed' WHERE job_id = :id AND resource_id IS NULL AND state = 'whole'", id=job_id)
+    _release_inputs(tx, job_id)
     tx.announce(events.bell(row))
     return row
+
+
+def _release_inputs(tx: Transaction, job_id: int) -> None:
+    """Uploads that no other job uses have served their purpose."""
+    for use in tx.all("DELETE FROM artifact_uses WHERE job_id = :job_id RETURNING artifact_id", job_id=job_id):
+        tx.run("""UPDATE artifacts SET expires_at = :now WHERE id = :id AND kind = 'upload' AND expires_at IS NULL
+                  AND NOT EXISTS (SELECT 1 FROM artifact_uses WHERE artifact_id = :id)""", id=use.artifact_id, now=tx.now)
 
 
 def bury_expired(tx: Transaction, limit: int = 200) -> int:
