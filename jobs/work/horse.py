@@ -41,7 +41,6 @@ class Horse:
         self._worker = worker
         self._channel = channel
         self._alarm = Alarm()
-        self._limits = {kind.name: kind.concurrency for kind in registry if kind.concurrency}
         self._db = Database(settings, announce=lambda message: channel.send(tell="bell", message=message))
         self._jobs = 0
         self._memory = process.memory()
@@ -74,11 +73,11 @@ class Horse:
 
     def _work(self) -> str | None:
         """Claim, perform, settle; why this horse should retire, or None."""
-        row = self._persist(lambda tx: claim.claim_next(tx, self._queue, self._worker, self._limits), durable=False)
+        row = self._persist(lambda tx: claim.claim_next(tx, self._queue, self._worker, self._registry.limits), durable=False)
         if row is None:
             return None
-        self._channel.send(tell="claimed", id=row.id, attempt=row.attempt, type=row.type, timeout=row.timeout,
-                           cleanup=self._has_cleanup(row))
+        self._channel.send(tell="claimed", id=row.id, attempt=row.attempt, type=row.type, owner=row.owner,
+                           timeout=row.timeout, cleanup=self._has_cleanup(row))
         traces = Traces()
         job = self._context(row)
         try:

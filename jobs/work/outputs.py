@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from jobs.artifacts import store as stores
-
 if TYPE_CHECKING:
     from jobs.db import Row
     from jobs.work.context import Context
@@ -56,8 +54,10 @@ class Folder(type(Path())):
 
 
 def _publish(job: "Context", out: IO | Folder, path: Path, kind: str, name: str, media_type: str, sha256: str | None) -> None:
+    from jobs.artifacts.store import open_store  # it may bring S3's client along, which most jobs do without
+
     key = f"jobs/{job.id}/{job.attempt}/{path.parent.name}-{path.name}"
-    store = stores.open_store(job.settings)
+    store = open_store(job.settings)
     if kind == "folder":
         size = sum(inner.stat().st_size for inner in path.rglob("*") if inner.is_file())
         store.put_folder(Path(path), key)

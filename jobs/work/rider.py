@@ -265,7 +265,7 @@ class Rider:
             return
         self.saddle()
         self._horse.say(do="clean", id=job.id, attempt=job.attempt)
-        job.left = True
+        job.left = job.released = True
         job.ends(clock.monotonic() + CLOSING, Fate.CRASHED)
         self._watch(lambda: None, lambda: None)
         self._dismount()

@@ -5,6 +5,8 @@ import logging
 import random
 from typing import Any
 
+from marshmallow import ValidationError
+
 from jobs.core.outcome import Again, Cancelled, Failed, Outcome, Succeeded
 from jobs.db import Row
 from jobs.errors import Problem, Retry
@@ -64,7 +66,11 @@ def clean(row: Row, job: Context, kind: JobType, alarm: Alarm) -> None:
 
 
 def _payload(row: Row, kind: JobType) -> dict[str, Any]:
-    return kind.load(json.loads(row.payload_private or row.payload))
+    """The handler's keyword arguments; the schema may have changed since the payload was accepted."""
+    try:
+        return kind.schema.load(json.loads(row.payload_private or row.payload))
+    except ValidationError as error:
+        raise Problem("invalid-payload", f"It no longer fits the type: {error}"[:2000]) from None
 
 
 def _succeeded(value: Any, job: Context) -> Outcome:
