@@ -48,7 +48,7 @@ def _run(row: Row, job: Context, kind: JobType, alarm: Alarm) -> Outcome | None:
         return Cancelled()
     except JobTimedOut:
         return timed_out(row.attempt, row.timeout)
-    except Exception as error:
+    except BaseException as error:  # sys.exit() in a handler ends the attempt, not the horse
         _log.exception("%s %s, attempt %s: the handler raised", row.type, row.id, row.attempt)
         return Again(Problem("job-raised", f"{type(error).__name__}: {error}"[:2000]), backoff(row.attempt))
 
@@ -60,7 +60,7 @@ def clean(row: Row, job: Context, kind: JobType, alarm: Alarm) -> None:
     try:
         with job.uncancelled(), alarm(CLEANUP_SECONDS):
             kind.cleanup(job, **_payload(row, kind))
-    except (Exception, JobTimedOut, JobCancelled) as error:
+    except BaseException as error:
         _log.exception("%s %s, attempt %s: the clean-up failed", row.type, row.id, row.attempt)
         job.log(f"The clean-up failed: {type(error).__name__}: {error}")
 
