@@ -1,0 +1,148 @@
+"""The horse: the process in which handlers run. It is forked once and serves many jobs, one after the other.
+
+It speaks to the worker that forked it over a `Channel`, writes to the database (claim, artifacts, settle) and never
+touches Redis. Anything that a job leaves behind retires it.
+"""
+
+import json
+import logging
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from jobs.core import claim, lifecycle
+from jobs.core.outcome import Outcome
+from jobs.db import Database, Row, Transaction
+from jobs.errors import StorageUnavailable
+from jobs.settings import Settings
+from jobs.work import process, runner
+from jobs.work.alarm import Alarm
+from jobs.work.channel import Channel, Closed
+from jobs.work.context import Context
+from jobs.work.job_type import Registry
+from jobs.work.traces import Traces
+
+JOBS = 1000            # after so many jobs a horse retires: whatever leaks slowly ends there
+MEMORY = 1024 ** 3     # bytes by which a horse may grow
+_PATIENCE = 2          # seconds at most between tries to write to a database that does not take it
+_log = logging.getLogger("accepted.worker")
+
+
+class Horse:
+    """Lives in the forked process; `run` never returns."""
+
+    def __init__(self, settings: Settings, registry: Registry, queue: str, worker: str, channel: Channel):
+        self._settings = settings
+        self._registry = registry
+        self._queue = queue
+        self._worker = worker
+        self._channel = channel
+        self._alarm = Alarm()
+        self._db = Database(settings, announce=lambda message: channel.send(tell="bell", message=message))
+        self._jobs = 0
+        self._memory = process.memory()
+
+    def run(self) -> NoReturn:
+        """Do what the worker says until it is gone."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the worker, which drains
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        process.adopt_orphans()
+        random.seed()
+        try:
+            self._db.read().value("SELECT 1")  # now, so that the connection is no trace of the first job
+            while True:
+                self._obey(self._channel.receive(None))
+        except Closed:
+            os._exit(0)
+        except BaseException:
+            _log.exception("the horse fell")
+            os._exit(1)
+
+    def _obey(self, order: dict) -> None:
+        if order["do"] == "work":
+            retire = self._work()
+            self._channel.send(tell="done", retire=retire)
+        elif order["do"] == "clean":
+            self._clean(order["id"], order["attempt"])
+            self._channel.send(tell="done", retire="clean-up")
+
+    # One job
+
+    def _work(self) -> str | None:
+        """Claim, perform, settle; why this horse should retire, or None."""
+        row = self._persist(lambda tx: claim.claim_next(tx, self._queue, self._worker, self._registry.limits), durable=False)
+        if row is None:
+            return None
+        self._channel.send(tell="claimed", id=row.id, attempt=row.attempt, type=row.type, owner=row.owner,
+                           timeout=row.timeout, cleanup=self._has_cleanup(row))
+        traces = Traces()
+        job = self._context(row)
+        try:
+            if row.attempt > 1 and self._has_cleanup(row) and self._was_lost(row):
+                runner.clean(row, job, self._registry.get(row.type), self._alarm)
+            outcome = runner.perform(row, job, self._registry, self._alarm)
+            self._leave(job)
+            if outcome is not None:
+                self._settle(row, outcome)
+        finally:
+            job.close()
+        return self._reason_to_retire(row, traces)
+
+    def _leave(self, job: Context) -> None:
+        """Tell that the handler is through, and wait until what it reported and logged is on disk."""
+        self._channel.send(tell="left")
+        if job.has_told:
+            while (self._channel.receive(None) or {}).get("do") != "go on":
+                pass  # a cancel that comes now comes too late
+
+    def _settle(self, row: Row, outcome: Outcome) -> None:
+        self._persist(lambda tx: lifecycle.settle(tx, row.id, row.attempt, outcome))
+
+    def _clean(self, job_id: int, attempt: int) -> None:
+        """Run the clean-up of an attempt whose own horse died."""
+        row = self._db.read().one("SELECT * FROM jobs WHERE id = :id", id=job_id)
+        kind = row and self._registry.get(row.type)
+        if kind:
+            row["attempt"] = attempt
+            job = self._context(row)
+            runner.clean(row, job, kind, self._alarm)
+            job.close()
+
+    def _context(self, row: Row) -> Context:
+        return Context(row, self._settings, self._db, self._channel, self._alarm)
+
+    def _has_cleanup(self, row: Row) -> bool:
+        kind = self._registry.get(row.type)
+        return bool(kind and kind.cleanup)
+
+    def _was_lost(self, row: Row) -> bool:
+        """Whether the attempt before ended without a chance to clean up."""
+        error = self._db.read().value("SELECT error FROM attempts WHERE job_id = :id AND attempt = :attempt",
+                                      id=row.id, attempt=row.attempt - 1)
+        return bool(error) and json.loads(error).get("type", "").endswith("/worker-lost")
+
+    def _persist(self, function: Callable[[Transaction], object], durable: bool = True) -> Row | None:
+        """Write, however long the database takes to be writable again; the worker hears that we still try."""
+        pause = 0.05
+        while True:
+            try:
+                return self._db.write(function, durable=durable)
+            except StorageUnavailable as error:
+                _log.warning("the database cannot be written: %s", error)
+                self._channel.send(tell="waiting")
+                time.sleep(pause)
+                pause = min(pause * 2, _PATIENCE)
+
+    def _reason_to_retire(self, row: Row, traces: Traces) -> str | None:
+        self._jobs += 1
+        left = traces.left()
+        if left:
+            return f"{row.type} {row.id} left changed: {', '.join(left)}"
+        if self._settings.isolate:
+            return "isolate"
+        if process.memory() - self._memory > MEMORY:
+            return f"it grew too much; the last job was {row.type} {row.id}"
+        return f"{JOBS} jobs" if self._jobs >= JOBS else None

@@ -1,0 +1,58 @@
+"""What a job reads: uploads and artifacts of its owner, and downloads from outside."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobs.errors import Problem
+
+if TYPE_CHECKING:
+    from jobs.work.context import Context
+
+_ARTIFACT = re.compile(r"(?:/v1/artifacts/)?(\d{1,18})(?:/content)?")
+
+
+def artifact_id(source: str | int, base_url: str) -> int | None:
+    """The id of the artifact that `source` names (an id, `/v1/artifacts/7[/content]`, or that under our own URL)."""
+    match = _ARTIFACT.fullmatch(str(source).removeprefix(base_url))
+    return int(match[1]) if match else None
+
+
+def open_input(job: "Context", source: str | int) -> Path:
+    """See `Context.open_input`."""
+    number = artifact_id(source, job.settings.base_url)
+    if number is not None:
+        return _stored(job, number)
+    if re.match(r"https?://", str(source), re.IGNORECASE):
+        return fetch(job, str(source))
+    raise Problem("unknown-input", f"{source} is neither an artifact nor an http or https address.")
+
+
+def _stored(job: "Context", number: int) -> Path:
+    from jobs.artifacts.store import open_store  # it may bring S3's client along, which most jobs do without
+
+    with job.whole():
+        row = job._db.read().one("SELECT * FROM artifacts WHERE id = :id AND owner = :owner AND state = 'whole'",
+                                 id=number, owner=job.owner)
+    if row is None or row.kind == "folder":
+        raise Problem("unknown-input", f"There is no artifact {number}.")
+    store = open_store(job.settings)
+    local = store.local_path(row.key)
+    if local is not None:
+        return local
+    copy = job.scratch("input")
+    with store.open(row.key) as source, copy.open("wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    return copy
+
+
+def fetch(job: "Context", url: str, to: Path | None = None, max_bytes: int | None = None) -> Path:
+    """See `Context.fetch`."""
+    from jobs.targets import Guard  # brings urllib3 along
+
+    target = to or job.scratch("download")
+    Guard(job.settings.allowed_targets).fetch(
+        url, target, max_bytes=max_bytes or job.settings.max_upload, timeout=job._row.timeout,
+        on_progress=lambda done, total: job.check())
+    return target

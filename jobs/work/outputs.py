@@ -1,0 +1,113 @@
+"""What a job leaves: files and folders that appear whole or not at all.
+
+Each is written into the attempt's temporary folder, hashed on the way, moved into the store, and only then recorded.
+"""
+
+import hashlib
+import io
+import mimetypes
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobs.db import Row
+    from jobs.work.context import Context
+
+_FOLDER = "application/x-directory"
+
+
+@contextmanager
+def file(job: "Context", name: str, media_type: str | None) -> Iterator[IO]:
+    """See `Context.artifact`."""
+    media_type = media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    path = job.scratch(_safe(name))
+    raw = _Hashed(path)
+    out: IO = io.BufferedWriter(raw, 1 << 16)
+    if media_type.startswith("text/"):
+        out = io.TextIOWrapper(out, encoding="utf-8", newline="")
+    try:
+        yield out
+    finally:
+        out.close()
+    with job.whole():
+        _publish(job, out, path, "file", name, media_type, raw.digest(path))
+
+
+@contextmanager
+def folder(job: "Context", name: str) -> Iterator["Folder"]:
+    """See `Context.artifact_folder`."""
+    path = Folder(job.scratch(_safe(name)))
+    path.mkdir()
+    yield path
+    for inner in path.rglob("*"):
+        if inner.is_symlink():
+            raise ValueError(f"{inner.relative_to(path)} is a symbolic link; an artifact holds plain files only")
+    with job.whole():
+        _publish(job, path, path, "folder", name, _FOLDER, None)
+
+
+class Folder(type(Path())):
+    """A Path that can be told what it was recorded as."""
+
+
+def _publish(job: "Context", out: IO | Folder, path: Path, kind: str, name: str, media_type: str, sha256: str | None) -> None:
+    from jobs.artifacts.store import open_store  # it may bring S3's client along, which most jobs do without
+
+    key = f"jobs/{job.id}/{job.attempt}/{path.parent.name}-{path.name}"
+    store = open_store(job.settings)
+    if kind == "folder":
+        size = sum(inner.stat().st_size for inner in path.rglob("*") if inner.is_file())
+        store.put_folder(Path(path), key)
+    else:
+        size = path.stat().st_size
+        store.put_file(path, key)
+    row = job.write(lambda tx: _record(tx, job, kind=kind, name=name, media_type=media_type, size=size, sha256=sha256, key=key))
+    out.id, out.href = str(row.id), f"/v1/artifacts/{row.id}"
+
+
+def _record(tx, job: "Context", **members) -> "Row":
+    return tx.one("""INSERT INTO artifacts (owner, kind, job_id, attempt, name, media_type, size, sha256, key, state, created_at)
+                     VALUES (:owner, :kind, :job_id, :attempt, :name, :media_type, :size, :sha256, :key, 'whole', :now)
+                     RETURNING *""", owner=job.owner, job_id=int(job.id), attempt=job.attempt, now=tx.now, **members)
+
+
+def _safe(name: str) -> str:
+    """A file name of plain characters for the store; the artifact itself keeps the name that it was given."""
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise ValueError(f"an artifact cannot be called {name!r}")
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".")[-100:] or "file"
+
+
+class _Hashed(io.FileIO):
+    """A file that computes its SHA-256 while it is written; one that is not written straight through is read again."""
+
+    def __init__(self, path: Path):
+        super().__init__(path, "w")
+        self._sha = hashlib.sha256()
+        self._straight = True
+
+    def write(self, data) -> int:
+        number = super().write(data)
+        if self._straight:
+            self._sha.update(memoryview(data)[:number])
+        return number
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        before = self.tell()
+        after = super().seek(offset, whence)
+        self._straight = self._straight and before == after
+        return after
+
+    def truncate(self, size: int | None = None) -> int:
+        self._straight = False
+        return super().truncate(size)
+
+    def digest(self, path: Path) -> str:
+        """Hex SHA-256 of the whole file."""
+        if self._straight:
+            return self._sha.hexdigest()
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()

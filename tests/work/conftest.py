@@ -1,0 +1,21 @@
+"""Houses for tests: one for all that leave it standing, and one of a test's own."""
+
+import pytest
+
+from tests.work.house import House
+
+
+@pytest.fixture(scope="package")
+def shared(tmp_path_factory):
+    """A running house with one worker, for tests that break nothing."""
+    with House(tmp_path_factory.mktemp("shared"), max_result="4k") as house:
+        house.start("dispatcher")
+        house.worker = house.start("worker")
+        yield house
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A house with a database and a Redis; the test starts the rest."""
+    with House(tmp_path) as own:
+        yield own

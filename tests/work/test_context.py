@@ -1,0 +1,101 @@
+"""What handlers can do with `job`."""
+
+import json
+import time
+
+import pytest
+
+from jobs.work.meter import Meter
+from tests.work.house import wait_for
+
+
+def watch(house, id):
+    """Every (progress, stage) that is seen on disk until the job ends."""
+    seen = []
+    while (job := house.job(id)).status in ("queued", "running"):
+        if not seen or seen[-1] != (job.progress, job.stage):
+            seen.append((job.progress, job.stage))
+        time.sleep(0.02)
+    return seen, job
+
+
+def test_progress_never_falls_and_stays_below_100(shared):
+    id = shared.submit("test.progress", how="backwards")
+    seen, job = watch(shared, id)
+    progress = [value for value, _ in seen]
+    assert progress == sorted(progress) and {60, 99} <= set(progress) and 100 not in progress
+    assert (job.status, job.progress) == ("failed", 99)
+
+
+def test_unknown_length_is_null_and_lives(shared):
+    id = shared.submit("test.progress", how="unknown")
+    shared.running(id)
+    wait_for(lambda: shared.job(id).progress is None, what="unknown progress")
+    beats = set()
+    while (job := shared.job(id)).status == "running":
+        beats.add((job.heartbeat_at, job.version))
+        time.sleep(0.02)
+    assert len(beats) >= 2  # every second, by KEEPALIVE
+
+
+def test_a_million_reports_cost_little(shared):
+    started = time.monotonic()
+    job = shared.finished(shared.submit("test.progress", how="fast"))
+    assert (job.progress, time.monotonic() - started < 8) == (99, True)
+
+
+def test_the_last_report_before_a_silence_arrives(shared):
+    id = shared.submit("test.progress", how="burst")
+    wait_for(lambda: shared.job(id).progress == 50 and shared.job(id).stage == "half", 3, "the report")
+    shared.cancel(id)
+    job = shared.finished(id)
+    assert (job.status, job.progress) == ("cancelled", 50)
+
+
+@pytest.mark.parametrize(("calls", "expected"), [
+    ([(1, 3), (2, 3), (3, 3)], [33, 66, 99]), ([(5, 10), (2, 10)], [50]), ([(1, None), (5, 10), (6, None)], [None, 50]),
+    ([(-5, 10), (1, 0), (1, 10)], [None, 10]), ([(0, 7)], [])])
+def test_the_meter(calls, expected):
+    meter = Meter()
+    told = [change["progress"] for done, total in calls if (change := meter.move(done, total, None))]
+    assert told == expected
+
+
+def test_a_program_runs_with_its_lines_and_errors(shared):
+    script = "import sys; print('one'); print('two', end=''); print('careful', file=sys.stderr)"
+    id = shared.submit("test.process", how="lines", argv=["-c", script])
+    job = shared.finished(id)
+    told = json.loads(job.result)
+    assert (told["lines"], told["returncode"], told["errors"]) == (["one", "two"], 0, "careful")
+    assert shared.lines(id) == ["careful"]
+    assert not (shared.settings.data_dir / "work" / f"{id}-1").exists()
+
+
+def test_a_program_that_fails_fails_the_attempt(shared):
+    id = shared.submit("test.process", argv=["-c", "raise SystemExit('no good')"], max_attempts=1)
+    assert shared.finished(id).status == "failed"
+    assert shared.error(id)["detail"].startswith("ProcessFailed: python ended with 1: no good")
+
+
+def test_a_cancelled_program_is_killed(shared, tmp_path):
+    pid = tmp_path / "pid"
+    id = shared.submit("test.process", argv=["-c", f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"])
+    wait_for(lambda: pid.exists() and pid.read_text(), what="the program")
+    shared.cancel(id)
+    started = time.monotonic()
+    assert shared.finished(id).status == "cancelled"
+    assert time.monotonic() - started < 0.9  # not by the grace
+
+
+def test_what_a_handler_says_is_made_harmless(shared):
+    id = shared.submit("test.process", argv=["-c", "import sys; sys.stdout.buffer.write(b'nul\\x00 \\xff bad\\n' + b'x' * 9000)"])
+    shared.finished(id)
+    lines = shared.lines(id)
+    assert lines[0] == "nul\ufffd \ufffd bad" and len(lines[1]) == 4000 and lines[1].endswith("…")
+
+
+def test_the_log_has_an_end(shared):
+    id = shared.submit("demo.drill", seconds=0, logLines=25_000, steps=1)
+    assert shared.finished(id, 30).status == "succeeded"
+    lines = shared.lines(id)
+    assert len(lines) == 20_000 and lines[-1].startswith("(The log ends here")
