@@ -63,6 +63,10 @@ class Source:
             if abs(float(match[1])) % 180 == 90:
                 self.picture = replace(self.picture, width=self.picture.height, height=self.picture.width)
 
+    def time(self, line: str) -> None:
+        """Take in one line of `measure`: the last position is the duration."""
+        self.duration = seconds(line) or self.duration
+
     def _stream(self, index: int, kind: str, text: str) -> None:
         self._last = index
         attached = text.rstrip().endswith("(attached pic)")
@@ -160,10 +164,11 @@ def seconds(line: str) -> float | None:
 
 
 def complaint(stderr: str, path: Path) -> str:
-    """The last thing that ffmpeg said, without its module names and without the path of the file on this machine."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    text = re.sub(r"^(\[[^\]]*\] )+", "", lines[-1]) if lines else "ffmpeg gave no reason"
-    return text.replace(f"file:{path}", "the source").replace(str(path), "the source")[:300]
+    """The last thing of substance that ffmpeg said, without its module names and the path of the file on this machine."""
+    lines = [re.sub(r"^(\[[^\]]*\] )+", "", line.strip()) for line in stderr.splitlines()]
+    telling = [line for line in lines if line and not line.startswith("Error opening ")]
+    text = telling[-1] if telling else "ffmpeg gave no reason"
+    return text.replace(f"file:{path}", "the source").replace(str(path), "the source").split(" '")[0][:300]
 
 
 def _quiet(ffmpeg: str) -> list[str]:
@@ -171,6 +176,8 @@ def _quiet(ffmpeg: str) -> list[str]:
 
 
 def _filters(picture: Picture, width: int, height: int) -> str:
-    steps = ["bwdif=deint=interlaced"] if picture.interlaced else []
-    steps += [f"scale={width}:{height}", "setsar=1", "format=yuv420p"]
-    return ",".join(steps)
+    steps = ["bwdif=send_frame:deint=interlaced"] if picture.interlaced else []
+    steps.append(f"scale={width}:{height}:out_range=tv")
+    if picture.hdr:          # 8 bits cannot hold it: map the light to what a plain screen shows, or it looks washed out
+        steps += ["zscale=t=linear:npl=100", "tonemap=hable:desat=0", "zscale=p=bt709:t=bt709:m=bt709:r=tv"]
+    return ",".join([*steps, "setsar=1", "format=yuv420p"])
