@@ -1,18 +1,19 @@
 """What ffmpeg is told, and what is read from its answers: the command lines of video.transcode and the probe.
 
-There is no ffprobe in the bundled build, so a source is described by the lines that `ffmpeg -i` writes. Real stream lines
-are indented by exactly two spaces, and ffmpeg indents every line of a file's own metadata deeper: a title cannot pose as one.
+There is no ffprobe in the bundled build, so a source is described by the lines that `ffmpeg -i` writes. Real stream
+lines are indented by exactly two spaces, and every line of a file's own metadata deeper: a title cannot pose as one.
 """
 
 import re
+import shutil
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
-# Containers that cannot name another file. Playlists, concat scripts and image sequences are absent on purpose: they read
-# whatever file or address they name. The last four hold no video; they are here so that the refusal can say what was found.
+# Containers that cannot name another file. Playlists, concat scripts and image sequences are absent on purpose: they
+# read whatever they name. The last four hold no video; they are here so that the refusal can say what was found.
 FORMATS = "mov,matroska,webm,avi,flv,asf,mpegts,mpeg,ogg,mp3,wav,flac,aac"
-MAX_PIXELS = 2**26           # a frame of 8192×8192; a larger one is a bomb or needs more memory than a worker should take
+MAX_PIXELS = 2**26           # a frame of 8192×8192; a larger one is a bomb, or takes more memory than a worker should
 RATES = range(10, 61)        # frames a second that are kept as they are
 SEGMENT = 4                  # seconds
 PEAKS = {240: 400, 360: 800, 480: 1400, 720: 2800, 1080: 5000, 1440: 9000, 2160: 16000}     # kbit/s, by shorter side
@@ -108,8 +109,10 @@ def _rate(tbr: float | None, average: float | None) -> float | None:
 def binary(settings) -> str:
     """Path of the ffmpeg to use: the operator's choice, else the one in the imageio-ffmpeg wheel."""
     if settings.ffmpeg:
+        if not shutil.which(settings.ffmpeg):
+            raise FileNotFoundError(f"ACCEPTED_FFMPEG={settings.ffmpeg} is not a program that can be run")
         return settings.ffmpeg
-    import imageio_ffmpeg                                # noqa: PLC0415 - heavy, and only the handler needs it
+    import imageio_ffmpeg  # only the handler needs it
     return imageio_ffmpeg.get_ffmpeg_exe()
 
 
@@ -121,13 +124,14 @@ def guarded(path: Path) -> list[str]:
 
 def describe(ffmpeg: str, path: Path) -> list[str]:
     """Print what the file holds, on stdout. ffmpeg always ends this with an error: no output was asked for."""
-    # It writes the description to stderr, where it would be mixed with nothing else but cut to a tail; hence the shell.
+    # The description goes to stderr, of which only a tail is kept; the shell joins it to stdout.
     return ["/bin/sh", "-c", 'exec "$0" "$@" 2>&1', ffmpeg, "-nostdin", "-hide_banner", *guarded(path)]
 
 
 def measure(ffmpeg: str, source: Source) -> list[str]:
     """Read all packets of the picture without decoding, for containers that do not tell their duration."""
-    return [*_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{source.picture.index}", "-c", "copy", "-f", "null", "-"]
+    return [*_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{source.picture.index}",
+            "-c", "copy", "-f", "null", "-"]
 
 
 def encode(ffmpeg: str, source: Source, width: int, height: int) -> list[str]:
@@ -157,6 +161,21 @@ def poster(ffmpeg: str, segment: Path, target: Path) -> list[str]:
             "-update", "1", f"file:{target}"]
 
 
+def guess(path: Path) -> str:
+    """What a file may be in which ffmpeg found no stream, in words for a person."""
+    with path.open("rb") as file:
+        head = file.read(1024)
+    if not head:
+        return "an empty file"
+    if head.startswith((b"#EXTM3U", b"ffconcat")):
+        return "a list of other files, which is never followed"
+    if head.isascii() and b"\0" not in head:
+        return "text"
+    if head[4:8] == b"ftyp":
+        return "an MP4 file without its index (moov): its end is missing"
+    return "no container that is read here"
+
+
 def seconds(line: str) -> float | None:
     """The position that a line of `-progress` tells; None for other lines, and while there is none (`N/A`)."""
     match = re.fullmatch(r"out_time_us=(\d+)\s*", line)
@@ -164,11 +183,11 @@ def seconds(line: str) -> float | None:
 
 
 def complaint(stderr: str, path: Path) -> str:
-    """The last thing of substance that ffmpeg said, without its module names and the path of the file on this machine."""
+    """The last thing of substance that ffmpeg said, without its module names and without this machine's paths."""
     lines = [re.sub(r"^(\[[^\]]*\] )+", "", line.strip()) for line in stderr.splitlines()]
     telling = [line for line in lines if line and not line.startswith("Error opening ")]
     text = telling[-1] if telling else "ffmpeg gave no reason"
-    return text.replace(f"file:{path}", "the source").replace(str(path), "the source").split(" '")[0][:300]
+    return text.replace(f"file:{path}", "the source").replace(str(path), "the source").removesuffix(".")[:300]
 
 
 def _quiet(ffmpeg: str) -> list[str]:

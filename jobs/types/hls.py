@@ -47,7 +47,7 @@ def master(renditions: dict[str, Rendition]) -> str:
 
 
 def _codecs(segment: Path, *, sound: bool) -> str:
-    """RFC 6381 names. H.264's profile, constraints and level are the bytes after the header of its sequence parameter set."""
+    """RFC 6381 names; H.264's profile, constraints and level follow the header of its sequence parameter set."""
     with segment.open("rb") as file:
         head = file.read(64 * 1024)
     found = re.search(rb"\x00\x00\x01[\x27\x47\x67](...)", head, re.DOTALL)

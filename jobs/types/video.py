@@ -7,9 +7,12 @@ All files of a video are one artifact folder `hls`: `index.m3u8` (master), `post
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-from jobs import Context, Problem, fields, job_type, validate
+from marshmallow import ValidationError, fields, validate
+
+from jobs import Context, Problem, job_type
 from jobs.types import ffmpeg, hls
 
 SIDES = {"2160p": 2160, "1440p": 1440, "1080p": 1080, "720p": 720, "480p": 480, "360p": 360, "240p": 240}
@@ -19,7 +22,7 @@ POSTER_SIDE = 720
 def _once_each(names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise validate.ValidationError(f"Named more than once: {', '.join(twice)}.")
+        raise ValidationError(f"Named more than once: {', '.join(twice)}.")
 
 
 @job_type("video.transcode", collection="videos", title="Transcode a video",
@@ -32,102 +35,123 @@ def _once_each(names: list[str]) -> None:
 def transcode_video(job: Context, sourceUrl: str, transcode: list[str]):
     """Make HLS renditions of a video, each by a process of its own, so that one may fail without the others."""
     program = ffmpeg.binary(job.settings)
-    job.progress(0, stage="reading the source")
+    job.stage("reading the source")
     source = _examine(job, program, job.open_input(sourceUrl))
-    warnings: list[str] = []
     with job.artifact_folder("hls") as folder:
-        made = _renditions(job, program, source, folder, transcode, warnings)
+        made = Transcoder(job, program, source, folder / "playlists").make(transcode)
         (folder / "index.m3u8").write_text(
             hls.master({f"playlists/{name}/index.m3u8": one for name, one in made.items()}), "utf-8")
-        job.progress(99, 100, stage="making the poster")
-        poster = _poster(job, program, made, folder / "poster.jpg", warnings)
+        job.stage("making the poster")
+        poster = _poster(job, program, made, folder / "poster.jpg")
     playlists = [{"name": name, "href": f"{job.resource}/playlists/{name}", "width": one.width, "height": one.height,
-                  "bandwidth": one.bandwidth, "duration": round(one.duration, 3)} for name, one in made.items()]
-    job.describe(playlists=playlists, poster=f"{job.resource}/poster.jpg" if poster else None, warnings=warnings)
+                  "bandwidth": one.bandwidth, "duration": round(one.duration, 3)}
+                 for name, one in made.items()]
+    job.describe(playlists=playlists, poster=f"{job.resource}/poster.jpg" if poster else None,
+                 warnings=_warnings(source, made) + ([] if poster else ["No poster could be made."]))
     return {"created": [playlist["href"] for playlist in playlists]}
 
 
 def _examine(job: Context, program: str, path: Path) -> ffmpeg.Source:
     """What the source holds. Problem `source-codec-unsupported` when it has no picture that can be decoded."""
-    source, lines = ffmpeg.Source(path), []
-
-    def read(line: str) -> None:
-        source.feed(line)
-        lines[:] = [*lines[-20:], line]
-
-    job.run_process(ffmpeg.describe(program, path), on_line=read, check=False, log=False)
+    source = ffmpeg.Source(path)
+    job.run_process(ffmpeg.describe(program, path), on_line=source.feed, check=False, log=False)
     if source.picture is None:
-        if not path.stat().st_size:
-            found = "The source is empty."
-        elif source.found:
-            found = f"The source has no video stream that can be decoded. Found: {'; '.join(source.found[:10])}."
-        else:
-            found = f"The source is not a video file that can be read: {ffmpeg.complaint(chr(10).join(lines), path)}."
-        raise Problem("source-codec-unsupported", found)
+        found = "; ".join(source.found[:10]) or ffmpeg.guess(path)
+        raise Problem("source-codec-unsupported",
+                      f"The source has no video stream that can be decoded. Found: {found}.")
     if source.duration is None:
         job.run_process(ffmpeg.measure(program, source), on_line=source.time, check=False, log=False)
-    job.log(f"source: {'; '.join(source.found)}; {source.picture.width}×{source.picture.height}, {source.duration} s")
+    length = f"{source.duration:.3f} s" if source.duration else "of unknown length"
+    job.log(f"source: {'; '.join(source.found)}; {source.picture.width}×{source.picture.height}, {length}")
     return source
 
 
-def _renditions(job: Context, program: str, source: ffmpeg.Source, folder: Path, names: list[str],
-                warnings: list[str]) -> dict[str, hls.Rendition]:
-    """Make each rendition in `playlists/{name}`. Problem when none could be made; the failed ones are skipped."""
-    made: dict[str, hls.Rendition] = {}
-    failed: dict[str, str] = {}
-    for place, name in enumerate(names):
-        target = folder / "playlists" / name
-        target.mkdir(parents=True)
-        width, height = source.picture.fit(SIDES[name])
-        if SIDES[name] > min(source.picture.width, source.picture.height):
-            warnings.append(f"{name} is {width}×{height}: the source is no larger.")
+class Unmade(Exception):
+    """A rendition could not be made; the others may be."""
 
-        def progress(line: str, place=place, name=name) -> None:
-            if (position := ffmpeg.seconds(line)) is not None and source.duration:
-                done = place + min(1.0, position / source.duration)
-                job.progress(done, len(names), stage=f"encoding {name}")
 
-        job.stage(f"encoding {name}")
-        twin = next((one for one in made.values() if (one.width, one.height) == (width, height)), None)
-        if twin:
-            shutil.copytree(twin.folder, target, dirs_exist_ok=True)
-            reason = ""
+class Killed(Unmade):
+    """ffmpeg was killed, often for lack of memory"""
+
+
+class Transcoder:
+    """Makes renditions of one source, each in a folder of its own name."""
+
+    def __init__(self, job: Context, program: str, source: ffmpeg.Source, folder: Path):
+        self.job, self.program, self.source, self.folder = job, program, source, folder
+        self.made: dict[str, hls.Rendition] = {}
+
+    def make(self, names: list[str]) -> dict[str, hls.Rendition]:
+        """The renditions that could be made; the others are skipped. Problem, or ChildProcessError, when none could."""
+        failed: dict[str, Unmade] = {}
+        for place, name in enumerate(names):
+            self.job.progress(place, len(names), stage=f"encoding {name}")
+            try:
+                self.made[name] = one = self._rendition(name, place, len(names))
+            except Unmade as error:
+                failed[name] = error
+                shutil.rmtree(self.folder / name)
+                self.job.log(f"{name}: {error}")
+            else:
+                self.job.log(f"{name}: {one.width}×{one.height}, {one.duration:.3f} s in {len(one.segments)} files")
+        if not self.made and any(isinstance(error, Killed) for error in failed.values()):
+            raise ChildProcessError(Killed.__doc__)      # not the source's fault: worth another attempt
+        if not self.made:
+            raise Problem("source-codec-unsupported", f"No rendition could be made: {failed[names[0]]}.", errors=[
+                {"pointer": f"#/payload/transcode/{at}", "detail": str(failed[name])} for at, name in enumerate(names)])
+        for name, error in failed.items():
+            self.job.skip(name, str(error))
+        return self.made
+
+    def _rendition(self, name: str, place: int, total: int) -> hls.Rendition:
+        width, height = self.source.picture.fit(SIDES[name])
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        twin = next((one for one in self.made.values() if (one.width, one.height) == (width, height)), None)
+        complaint = ""
+
+        def progress(line: str) -> None:
+            position, length = ffmpeg.seconds(line), self.source.duration
+            if position is not None and length:
+                self.job.progress(place + min(1.0, position / length), total, stage=f"encoding {name}")
+
+        if twin:    # both are as large as the source: a second encoding would only repeat the first
+            shutil.copytree(twin.folder, folder, dirs_exist_ok=True)
         else:
-            reason = _encode(job, ffmpeg.encode(program, source, width, height), target, source, progress)
-        one = hls.read(target, width, height, sound=source.sound is not None)
-        if reason or one is None:
-            failed[name] = reason or "Nothing in the source could be decoded."
-            shutil.rmtree(target)
-            continue
-        made[name] = one
-        job.log(f"{name}: {width}×{height}, {one.duration:.3f} s in {len(one.segments)} segments")
-        if source.duration and abs(one.duration - source.duration) > max(1, source.duration * 0.05):
-            warnings.append(f"{name} lasts {one.duration:.1f} s, but the source says {source.duration:.1f} s: "
-                            "it may be damaged or cut short.")
-    if not made:
-        raise Problem("source-codec-unsupported", f"No rendition could be made. {next(iter(failed.values()))}", errors=[
-            {"pointer": f"#/payload/transcode/{names.index(name)}", "detail": f"{name}: {reason}"}
-            for name, reason in failed.items()])
-    for name, reason in failed.items():
-        job.skip(name, reason)
-    return made
+            complaint = self._encode(ffmpeg.encode(self.program, self.source, width, height), folder, progress)
+        one = hls.read(folder, width, height, sound=self.source.sound is not None)
+        if one is None:
+            raise Unmade("nothing in the source could be decoded" + (f" ({complaint})" if complaint else ""))
+        if complaint:
+            raise Unmade(complaint)
+        return one
+
+    def _encode(self, argv: list[str], folder: Path, progress: Callable[[str], None]) -> str:
+        """Run ffmpeg; what it complained of when it failed, else "". OSError when the disk is full."""
+        done = self.job.run_process(argv, cwd=folder, on_line=progress, check=False, log=False)
+        if "No space left on device" in done.stderr_tail:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if done.returncode < 0:
+            raise Killed(Killed.__doc__)
+        return ffmpeg.complaint(done.stderr_tail, self.source.path) if done.returncode else ""
 
 
-def _encode(job: Context, argv: list[str], folder: Path, source: ffmpeg.Source, progress) -> str:
-    """Run one ffmpeg in `folder`; why it failed, or "". A full disk is not the rendition's fault, and raises OSError."""
-    done = job.run_process(argv, cwd=folder, on_line=progress, check=False, log=False)
-    if "No space left on device" in done.stderr_tail:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    if done.returncode < 0:
-        return f"ffmpeg was killed by signal {-done.returncode}, often for lack of memory."
-    return ffmpeg.complaint(done.stderr_tail, source.path) + "." if done.returncode else ""
+def _warnings(source: ffmpeg.Source, made: dict[str, hls.Rendition]) -> list[str]:
+    """What a person should know of renditions that were made, but differ from what was to be expected."""
+    picture, length = source.picture, source.duration or 0
+    warnings = []
+    if small := [name for name in made if SIDES[name] > min(picture.width, picture.height)]:
+        one = made[small[0]]
+        warnings.append(f"{', '.join(small)}: no larger than the source, {one.width}×{one.height}.")
+    if off := [name for name, one in made.items() if length and abs(one.duration - length) > max(1, length * 0.05)]:
+        warnings.append(f"{', '.join(off)}: {made[off[0]].duration:.1f} s long, but the source says {length:.1f} s; "
+                        "it may be damaged or cut short.")
+    return warnings
 
 
-def _poster(job: Context, program: str, made: dict[str, hls.Rendition], target: Path, warnings: list[str]) -> bool:
-    """Write the poster from a made rendition: it is sound, upright and of a fitting size."""
+def _poster(job: Context, program: str, made: dict[str, hls.Rendition], target: Path) -> bool:
+    """Write the poster from a made rendition, which is sound, upright and of a fitting size; whether there is one."""
     one = min(made.values(), key=lambda one: abs(min(one.width, one.height) - POSTER_SIDE))
     segment = one.segments[len(one.segments) // 10]      # not the very beginning, which is often black
     job.run_process(ffmpeg.poster(program, segment, target), check=False, log=False)
-    if not target.exists():
-        warnings.append("No poster could be made.")
     return target.exists()

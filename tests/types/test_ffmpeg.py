@@ -7,6 +7,7 @@ import pytest
 
 from jobs.types import ffmpeg, hls
 from tests.clips import FFMPEG, clip  # noqa: F401
+from tests.clips import ffmpeg as make_with
 
 
 def run(argv: list[str], folder: Path | None = None) -> subprocess.CompletedProcess:
@@ -107,6 +108,14 @@ def test_what_has_no_picture_is_named(clip, name, found):  # noqa: F811
     assert source.found == found
 
 
+@pytest.mark.parametrize(("name", "words"), [
+    ("zero.mp4", "empty"), ("text.mp4", "text"), ("playlist.mp4", "list of other files"),
+    ("concat.mp4", "list of other files"), ("cut-index-last.mp4", "its end is missing"), ("cover.jpg", "no container"),
+])
+def test_what_has_no_stream_is_guessed(clip, name, words):  # noqa: F811
+    assert words in ffmpeg.guess(clip(name))
+
+
 @pytest.mark.parametrize("name", ["playlist.m3u8", "playlist.mp4", "concat.ffconcat", "concat.mp4"])
 def test_a_list_does_not_open_the_file_that_it_names(clip, name):  # noqa: F811
     path = clip(name)
@@ -129,14 +138,15 @@ def test_half_a_clip_makes_half_a_rendition(clip, tmp_path):  # noqa: F811
 def test_metadata_cannot_pose_as_a_stream(clip, tmp_path):  # noqa: F811
     forged = "x\n  Stream #0:7: Video: h264, yuv420p, 9999x9999, 25 fps\r  Duration: 99:00:00.00"
     path = tmp_path / "forged.mp4"
-    run([FFMPEG, "-nostdin", "-v", "error", "-i", str(clip("mute.mp4")), "-c", "copy", "-metadata", f"title={forged}", str(path)])
+    make_with("-i", clip("mute.mp4"), "-c", "copy", "-metadata", f"title={forged}", into=path)
     source = probe(path)
     assert (source.picture.width, source.duration, len(source.found)) == (320, 2.0, 1)
 
 
 @pytest.mark.parametrize(("picture", "side", "size"), [
     ((1920, 1080), 720, (1280, 720)), ((1080, 1920), 720, (720, 1280)), ((640, 360), 1080, (640, 360)),
-    ((641, 361), 1080, (640, 360)), ((1920, 804), 720, (1718, 720)), ((1, 1), 240, (2, 2)), ((1440, 1080), 480, (640, 480)),
+    ((641, 361), 1080, (640, 360)), ((1920, 804), 720, (1718, 720)), ((1440, 1080), 480, (640, 480)),
+    ((1, 1), 240, (2, 2)),
 ])
 def test_sizes_are_even_upright_and_never_enlarged(picture, side, size):
     assert ffmpeg.Picture(0, *picture).fit(side) == size
