@@ -16,7 +16,7 @@ def picture(size: str, seconds: float, rate: str = "25") -> str:
 
 
 RECIPES = {
-    "plain.mp4": f"{picture('320x180', 3)} -f lavfi -i sine=d=3 {X264} -c:a aac",
+    "plain.mp4": f"{picture('640x360', 3)} -f lavfi -i sine=d=3 {X264} -c:a aac",
     "mute.mp4": f"{picture('320x180', 2)} {X264}",
     "odd.mkv": f"-f lavfi -i testsrc=s=161x91:r=25:d=2 {X264} -pix_fmt yuv444p",
     "long.mp4": f"{picture('320x180', 20)} -f lavfi -i sine=d=20 {X264} -c:a aac -movflags +faststart",
@@ -45,14 +45,14 @@ def make(name: str, folder: Path) -> Path:
     if path.exists():
         return path
     if name in RECIPES:
-        return ffmpeg(*RECIPES[name].split(), into=path)
-    if name == "rotated.mp4":        # 90° anticlockwise: 320×180 to be shown as 180×320
-        return ffmpeg("-display_rotation", "90", "-i", make("plain.mp4", folder), "-c", "copy", into=path)
+        return make_clip(*RECIPES[name].split(), into=path)
+    if name == "rotated.mp4":        # 90° anticlockwise: 640×360 to be shown as 360×640
+        return make_clip("-display_rotation", "90", "-i", make("plain.mp4", folder), "-c", "copy", into=path)
     if name == "cover.mp3":
-        return ffmpeg("-i", make("audio.mp3", folder), "-i", make("cover.jpg", folder), "-map", "0:a", "-map", "1:v",
+        return make_clip("-i", make("audio.mp3", folder), "-i", make("cover.jpg", folder), "-map", "0:a", "-map", "1:v",
                       "-c", "copy", "-disposition:v", "attached_pic", into=path)
     if name == "cover.m4a":
-        return ffmpeg("-i", make("audio.mp3", folder), "-i", make("cover.jpg", folder), "-map", "0:a", "-map", "1:v",
+        return make_clip("-i", make("audio.mp3", folder), "-i", make("cover.jpg", folder), "-map", "0:a", "-map", "1:v",
                       "-c:a", "aac", "-c:v", "copy", "-disposition:v", "attached_pic", into=path)
     if name == "endless.webm":       # written to a pipe: no duration, as browsers record
         line = [FFMPEG, "-v", "error", *picture("160x90", 2).split(), "-c:v", "libvpx", "-f", "webm", "-"]
@@ -79,7 +79,7 @@ def make(name: str, folder: Path) -> Path:
     return path
 
 
-def ffmpeg(*arguments, into: Path) -> Path:
+def make_clip(*arguments, into: Path) -> Path:
     """Run ffmpeg on arguments that end before the output's name; the output's path."""
     subprocess.run([FFMPEG, "-nostdin", "-v", "error", "-y", *map(str, arguments), str(into)], check=True)
     return into

@@ -155,6 +155,11 @@ def encode(ffmpeg: str, source: Source, width: int, height: int) -> list[str]:
             "-hls_segment_filename", "%05d.ts", "index.m3u8"]
 
 
+def join(ffmpeg: str, target: str) -> list[str]:
+    """Put the rendition in the current folder into one MP4 file, without encoding it again."""
+    return [*_quiet(ffmpeg), "-i", "index.m3u8", "-c", "copy", "-movflags", "+faststart", target]
+
+
 def poster(ffmpeg: str, segment: Path, target: Path) -> list[str]:
     """Choose a telling frame from a segment of our own making and write it as JPEG."""
     return [*_quiet(ffmpeg), "-i", f"file:{segment}", "-vf", "thumbnail=24", "-frames:v", "1", "-q:v", "3",

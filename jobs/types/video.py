@@ -30,9 +30,10 @@ def _once_each(names: list[str]) -> None:
                        "The url that POST /v1/files answered, or an http(s) address."}),
                    "transcode": fields.List(fields.Str(validate=validate.OneOf(list(SIDES))), required=True,
                        validate=[validate.Length(min=1), _once_each], metadata={"uniqueItems": True, "description":
-                       "The renditions to make, by the length of their shorter side. None is enlarged."})},
+                       "The renditions to make, by the length of their shorter side. None is enlarged."}),
+                   "mp4": fields.Bool(metadata={"description": "Also leave each rendition as one MP4 file."})},
           resource=lambda payload: {"sourceUrl": payload["sourceUrl"]})
-def transcode_video(job: Context, sourceUrl: str, transcode: list[str]):
+def transcode_video(job: Context, sourceUrl: str, transcode: list[str], mp4: bool = False):
     """Make HLS renditions of a video, each by a process of its own, so that one may fail without the others."""
     program = ffmpeg.binary(job.settings)
     job.stage("reading the source")
@@ -41,10 +42,15 @@ def transcode_video(job: Context, sourceUrl: str, transcode: list[str]):
         made = Transcoder(job, program, source, folder / "playlists").make(transcode)
         (folder / "index.m3u8").write_text(
             hls.master({f"playlists/{name}/index.m3u8": one for name, one in made.items()}), "utf-8")
+        if mp4:
+            for name, one in made.items():
+                job.stage(f"joining {name}")
+                job.run_process(ffmpeg.join(program, f"{name}.mp4"), cwd=one.folder, log=False)
         job.stage("making the poster")
         poster = _poster(job, program, made, folder / "poster.jpg")
     playlists = [{"name": name, "href": f"{job.resource}/playlists/{name}", "width": one.width, "height": one.height,
                   "bandwidth": one.bandwidth, "duration": round(one.duration, 3)}
+                 | ({"mp4": f"{job.resource}/playlists/{name}/{name}.mp4"} if mp4 else {})
                  for name, one in made.items()]
     job.describe(playlists=playlists, poster=f"{job.resource}/poster.jpg" if poster else None,
                  warnings=_warnings(source, made) + ([] if poster else ["No poster could be made."]))
@@ -93,7 +99,7 @@ class Transcoder:
                 shutil.rmtree(self.folder / name)
                 self.job.log(f"{name}: {error}")
             else:
-                self.job.log(f"{name}: {one.width}×{one.height}, {one.duration:.3f} s in {len(one.segments)} files")
+                self.job.log(f"{name}: {one.width}×{one.height}, {one.duration:.3f} s, segments: {len(one.segments)}")
         if not self.made and any(isinstance(error, Killed) for error in failed.values()):
             raise ChildProcessError(Killed.__doc__)      # not the source's fault: worth another attempt
         if not self.made:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobs.types import ffmpeg, hls
-from tests.clips import FFMPEG, clip  # noqa: F401
-from tests.clips import ffmpeg as make_with
+from tests.clips import FFMPEG, clip, make_clip  # noqa: F401
 
 
 def run(argv: list[str], folder: Path | None = None) -> subprocess.CompletedProcess:
@@ -138,7 +137,7 @@ def test_half_a_clip_makes_half_a_rendition(clip, tmp_path):  # noqa: F811
 def test_metadata_cannot_pose_as_a_stream(clip, tmp_path):  # noqa: F811
     forged = "x\n  Stream #0:7: Video: h264, yuv420p, 9999x9999, 25 fps\r  Duration: 99:00:00.00"
     path = tmp_path / "forged.mp4"
-    make_with("-i", clip("mute.mp4"), "-c", "copy", "-metadata", f"title={forged}", into=path)
+    make_clip("-i", clip("mute.mp4"), "-c", "copy", "-metadata", f"title={forged}", into=path)
     source = probe(path)
     assert (source.picture.width, source.duration, len(source.found)) == (320, 2.0, 1)
 
