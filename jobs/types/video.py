@@ -20,9 +20,9 @@ POSTER_SIDE = 720
 
 
 def _once_each(names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValidationError(f"Named more than once: {', '.join(twice)}.")
+    again = [place for place, name in enumerate(names) if name in names[:place]]
+    if again:
+        raise ValidationError({place: [f"{names[place]} stands here already."] for place in again})
 
 
 @job_type("video.transcode", collection="videos", title="Transcode a video",
@@ -31,7 +31,7 @@ def _once_each(names: list[str]) -> None:
                    "transcode": fields.List(fields.Str(validate=validate.OneOf(list(SIDES))), required=True,
                        validate=[validate.Length(min=1), _once_each], metadata={"uniqueItems": True, "description":
                        "The renditions to make, by the length of their shorter side. None is enlarged."}),
-                   "mp4": fields.Bool(metadata={"description": "Also leave each rendition as one MP4 file."})},
+                   "mp4": fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Also leave each rendition as one MP4 file."})},
           resource=lambda payload: {"sourceUrl": payload["sourceUrl"]})
 def transcode_video(job: Context, sourceUrl: str, transcode: list[str], mp4: bool = False):
     """Make HLS renditions of a video, each by a process of its own, so that one may fail without the others."""
