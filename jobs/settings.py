@@ -109,6 +109,7 @@ TABLE = (
     Row("MAX_RESULT", "8m", size, "Largest result of a job."),
     Row("RATE_LIMIT", "3000", count, "Requests a minute for each key and web process; 0 turns the limit off."),
     Row("REQUIRE_IDEMPOTENCY_KEY", "0", switch, "Refuse submissions without an Idempotency-Key."),
+    Row("CALLBACK_TIMEOUT", "15", duration, "How long a receiver may take to answer a callback."),
     Row("ALLOWED_TARGETS", "", words, "Hosts, CIDRs, or either with :port, that outbound requests may reach although they are not public."),
     Row("CORS_ORIGINS", "", words, "Origins whose pages may call the API; * for any, without credentials."),
     Row("JOB_MODULES", "", words, "Folders with the team's own job types, one Python file each."),
