@@ -3,7 +3,6 @@
 Every question is answered from an index over few rows, so that it costs the same at a million jobs.
 """
 
-from jobs.core.reads import _WITHOUT_BULK
 from jobs.core.states import Status
 from jobs.db import Reader, Row
 
@@ -41,14 +40,6 @@ def lately(reader: Reader, owner: str | None, statuses: tuple[Status, ...], limi
         f"""SELECT {_COLUMNS} FROM jobs WHERE status = :status AND finished_at IS NOT NULL AND purged_at IS NULL {of_owner}
             ORDER BY finished_at DESC LIMIT :limit""", status=status, owner=owner, limit=limit)]
     return sorted(found, key=lambda row: (row.finished_at, row.id), reverse=True)[:limit]
-
-
-def listed(reader: Reader, owner: str | None, ids: tuple[int, ...]) -> list[Row]:
-    """These jobs, newest first, in the form of `reads.page`; those that are gone or somebody else's are left out."""
-    names = ", ".join(str(int(one)) for one in ids) or "NULL"
-    of_owner = "" if owner is None else "AND owner = :owner"
-    return reader.all(f"SELECT {_WITHOUT_BULK} FROM jobs WHERE id IN ({names}) AND purged_at IS NULL {of_owner} ORDER BY id DESC",
-                      owner=owner)
 
 
 def history(reader: Reader, job_id: int, limit: int = 200) -> list[Row]:
