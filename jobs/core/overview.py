@@ -55,12 +55,6 @@ def attempts(reader: Reader, job_id: int, limit: int = 200) -> list[Row]:
     return rows[::-1]
 
 
-def artifacts(reader: Reader, job_id: int, limit: int = 200) -> list[Row]:
-    """What a job left and still keeps."""
-    return reader.all("SELECT * FROM artifacts WHERE job_id = :id AND state = 'whole' AND kind <> 'upload' ORDER BY id LIMIT :limit",
-                      id=job_id, limit=limit)
-
-
 def log_tail(reader: Reader, job_id: int, limit: int) -> list[Row]:
     """The last lines of a job's log, in the order in which they were written."""
     rows = reader.all("SELECT id, attempt, created_at, line FROM logs WHERE job_id = :id ORDER BY id DESC LIMIT :limit",

@@ -24,7 +24,7 @@ def revision() -> str:
 
 def asset(name: str) -> str:
     """The address of a file in `static/`."""
-    return url_for("ui.serve_asset", wanted=revision(), name=name)
+    return url_for("ui.asset", wanted=revision(), name=name)
 
 
 def serve(wanted: str, name: str) -> Response:

@@ -1,16 +1,12 @@
-"""What keeps the pages safe: a strict content policy, and forms that only our own pages can send."""
+"""Forms that only our own pages can send."""
 
 import secrets
 from urllib.parse import urlsplit
 
-from flask import Response, request, session
+from flask import request, session
 
 from jobs.errors import Problem
 from jobs.web.site import base_url
-
-POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob:; connect-src 'self'; "
-          "base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
-
 
 def token() -> str:
     """The secret of this session that every form carries."""
@@ -35,14 +31,3 @@ def _same_origin() -> bool:
         return True
     ours = urlsplit(base_url())
     return origin in (f"{ours.scheme}://{ours.netloc}", f"{request.scheme}://{request.host}")
-
-
-def protect(response: Response) -> Response:
-    """Headers of every page."""
-    headers = response.headers
-    headers.setdefault("Content-Security-Policy", POLICY)
-    headers.setdefault("X-Content-Type-Options", "nosniff")
-    headers.setdefault("Referrer-Policy", "same-origin")
-    headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
-    headers.setdefault("Cache-Control", "no-store")
-    return response
