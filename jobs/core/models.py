@@ -87,6 +87,7 @@ class Job(Base):
         Index("jobs_due", "queue", "due_at", **_where("status = 'queued'")),
         Index("jobs_start_by", "start_by", **_where("status = 'queued' AND start_by IS NOT NULL")),
         Index("jobs_expiring", "expires_at", **_where("expires_at IS NOT NULL AND purged_at IS NULL")),
+        Index("jobs_finished", "status", "finished_at", **_where("finished_at IS NOT NULL")),
         Index("jobs_tombstones", "purged_at", **_where("purged_at IS NOT NULL")),
         {"sqlite_autoincrement": True},
     )

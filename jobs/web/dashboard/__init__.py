@@ -1,0 +1,89 @@
+"""The dashboard under /ui: pages that a server renders, buttons that are forms, and regions that live updates swap."""
+
+from pathlib import Path
+
+from flask import Blueprint, Flask, Response, redirect, render_template, request, url_for
+from flask_babel import Babel
+
+from jobs.core import access
+from jobs.core.states import Status
+from jobs.errors import Problem
+from jobs.web import auth, headers
+from jobs.web.dashboard import actions, assets, forms, pages, preferences, protection, sign_in, submit, tree, words
+from jobs.web.site import site
+
+TRANSLATIONS = Path(__file__).parents[3] / "translations"
+blueprint = Blueprint("ui", __name__, url_prefix="/ui")
+_OPEN = {"ui.sign_in", "ui.sign_in_by_link", "ui.asset", "ui.preferences"}
+_SIGNED_IN_DAYS = 30
+
+
+def register(app: Flask) -> None:
+    """Add the dashboard to the app."""
+    secure = app.config["SESSION_COOKIE_SECURE"]
+    app.config.update(SESSION_COOKIE_NAME="__Host-accepted" if secure else "accepted", SESSION_COOKIE_PATH="/",
+                      PERMANENT_SESSION_LIFETIME=_SIGNED_IN_DAYS * 86400,
+                      BABEL_TRANSLATION_DIRECTORIES=str(TRANSLATIONS))
+    Babel(app, locale_selector=preferences.language)
+    app.jinja_env.globals.update(
+        asset=assets.asset, csrf=protection.token, reader=auth.optional_caller, language=preferences.language,
+        language_tag=preferences.language_tag, languages=preferences.LANGUAGES, theme=preferences.theme, themes=preferences.THEMES,
+        words=words, statuses=list(Status), may_submit=access.may_submit, field_name=forms.field_name)
+    app.jinja_env.filters["visible"] = tree.visible
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.register_blueprint(blueprint)
+    app.add_url_rule("/", "home", auth.public(lambda: redirect(url_for("ui.overview"))))
+
+
+def _route(path: str, endpoint: str, view, methods: tuple[str, ...] = ("GET",)) -> None:
+    blueprint.add_url_rule(path, endpoint, view, methods=methods)
+
+
+_route("/", "overview", pages.home)
+_route("/region", "overview_region", pages.home_region)
+_route("/jobs", "job_list", pages.job_list)
+_route("/jobs/rows", "job_rows", pages.job_rows)
+_route("/jobs/<id:job_id>", "job", pages.job_page)
+_route("/jobs/<id:job_id>/region", "job_region", pages.job_region)
+_route("/jobs/<id:job_id>/cancel", "cancel", actions.cancel, ("POST",))
+_route("/jobs/<id:job_id>/retry", "retry", actions.retry, ("POST",))
+_route("/new", "new_job", submit.choose)
+_route("/new/<type_name>", "new_job_of", submit.new)
+_route("/new/<type_name>", "create_job", submit.create, ("POST",))
+_route("/types", "job_types", pages.job_types)
+_route("/sign-in", "sign_in", sign_in.sign_in, ("GET", "POST"))
+_route("/sign-in/<link>", "sign_in_by_link", sign_in.sign_in_by_link, ("GET", "POST"))
+_route("/sign-out", "sign_out", sign_in.sign_out, ("POST",))
+_route("/preferences", "preferences", preferences.choose, ("POST",))
+_route("/assets/<wanted>/<path:name>", "asset", assets.serve)
+
+
+@blueprint.route("/<path:rest>")
+def nothing(rest: str):
+    """An address that no page has."""
+    raise Problem("not-found")
+
+
+@blueprint.before_request
+def _need_reader() -> Response | None:
+    """Every page but signing in needs somebody. A region that is fetched gets a 401: its script reloads the page."""
+    if request.endpoint in _OPEN or auth.optional_caller():
+        return None
+    if request.endpoint and request.endpoint.endswith(("_region", "_rows")):
+        return Response(status=401)
+    return sign_in.to_sign_in()
+
+
+@blueprint.after_request
+def _protect(response: Response) -> Response:
+    """Pages are made for one reader at one moment: nobody keeps them."""
+    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers.setdefault("Content-Security-Policy", headers.CSP)
+    response.headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    return response
+
+
+@blueprint.errorhandler(Problem)
+def _show_problem(problem: Problem):
+    """A problem as a page for people."""
+    return render_template("failure.html", problem=problem), problem.status

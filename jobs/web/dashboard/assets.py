@@ -1,0 +1,34 @@
+"""Style sheets and scripts under an address that names their content, so that browsers may keep them for ever.
+
+One revision stands for the whole folder and is part of the path: relative imports between the files inherit it.
+"""
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+from flask import Response, send_from_directory, url_for
+
+FOLDER = Path(__file__).parents[3] / "static"
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+@lru_cache(maxsize=1)
+def revision() -> str:
+    """A digest of every file in the folder."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in FOLDER.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(FOLDER)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def asset(name: str) -> str:
+    """The address of a file in `static/`."""
+    return url_for("ui.asset", wanted=revision(), name=name)
+
+
+def serve(wanted: str, name: str) -> Response:
+    """One file. A page made before an update asks for an older revision: it gets the present file, not to be kept."""
+    response = send_from_directory(FOLDER, name)
+    response.headers["Cache-Control"] = _FOR_EVER if wanted == revision() else "no-cache"
+    return response

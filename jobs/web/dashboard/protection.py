@@ -1,0 +1,33 @@
+"""Forms that only our own pages can send."""
+
+import secrets
+from urllib.parse import urlsplit
+
+from flask import request, session
+
+from jobs.errors import Problem
+from jobs.web.site import base_url
+
+def token() -> str:
+    """The secret of this session that every form carries."""
+    if "csrf" not in session:
+        session["csrf"] = secrets.token_urlsafe(18)
+    return session["csrf"]
+
+
+def check_form() -> None:
+    """Before a form is acted on: it came from one of our pages, shown in this very session. Problem 403."""
+    if not _same_origin() or not secrets.compare_digest(request.form.get("csrf", "").encode(), token().encode()):
+        raise Problem("csrf")
+
+
+def _same_origin() -> bool:
+    """By Sec-Fetch-Site, which a page cannot set; by Origin for browsers without it; without either the token decides."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site:
+        return site in ("same-origin", "none")
+    origin = request.headers.get("Origin")
+    if not origin:
+        return True
+    ours = urlsplit(base_url())
+    return origin in (f"{ours.scheme}://{ours.netloc}", f"{request.scheme}://{request.host}")

@@ -1,0 +1,62 @@
+"""Signing in with a key or by a one-time link, and out again. The session holds the key's id, never the key."""
+
+from flask import Response, make_response, redirect, render_template, request, session, url_for
+
+from jobs.core import access
+from jobs.core.access import Caller
+from jobs.web import auth
+from jobs.web.dashboard.addresses import own_page
+from jobs.web.dashboard.protection import check_form
+from jobs.web.site import site
+
+
+def reader() -> Caller | None:
+    """Who looks at this page."""
+    return auth.optional_caller()
+
+
+def to_sign_in() -> Response:
+    """The answer to somebody who has not signed in: the form, and from there back to where he wanted to go."""
+    back = request.full_path.rstrip("?") if request.method == "GET" else ""
+    return redirect(url_for("ui.sign_in", back=request.script_root + back if back else None), 303)
+
+
+def sign_in():
+    """The form that takes a key."""
+    if request.method == "GET":
+        return _form()
+    check_form()
+    found = access.authenticate(site().db.read(), request.form.get("key", "").strip())
+    if found is None:
+        return _form(refused="key"), 401
+    return _enter(found)
+
+
+def sign_in_by_link(link: str):
+    """GET shows a button, so that a program that follows links does not spend this one; POST spends it."""
+    if request.method == "GET":
+        return render_template("sign_in.html", link=link, back="")
+    check_form()
+    found = site().db.write(lambda tx: access.use_sign_in_link(tx, link))
+    if found is None:
+        return _form(refused="link"), 401
+    return _enter(found)
+
+
+def sign_out() -> Response:
+    """Forget who it was; other browsers with the same key stay signed in."""
+    check_form()
+    session.clear()
+    return redirect(url_for("ui.sign_in"), 303)
+
+
+def _enter(found: Caller) -> Response:
+    session.clear()  # nothing of a session that somebody else may have begun lives on
+    session.permanent = True
+    session["key_id"] = found.key_id
+    return redirect(own_page(request.form.get("back", "")), 303)
+
+
+def _form(refused: str | None = None) -> Response:
+    back = request.values.get("back", "")
+    return make_response(render_template("sign_in.html", refused=refused, back=back, link=None))

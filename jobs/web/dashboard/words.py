@@ -1,0 +1,98 @@
+"""The words for what the database says in codes, in the reader's language."""
+
+from flask_babel import gettext, lazy_gettext, ngettext
+
+from jobs.core.states import Priority, Status
+
+STATUSES = {
+    Status.QUEUED: lazy_gettext("Waiting"),
+    Status.RUNNING: lazy_gettext("Running"),
+    Status.SUCCEEDED: lazy_gettext("Succeeded"),
+    Status.PARTIAL: lazy_gettext("Partly succeeded"),
+    Status.FAILED: lazy_gettext("Failed"),
+    Status.CANCELLED: lazy_gettext("Cancelled"),
+}
+PRIORITIES = {
+    Priority.HIGH: lazy_gettext("High"),
+    Priority.NORMAL: lazy_gettext("Normal"),
+    Priority.LOW: lazy_gettext("Low"),
+}
+EVENTS = {
+    "job.queued": lazy_gettext("Accepted"),
+    "job.started": lazy_gettext("Started"),
+    "job.requeued": lazy_gettext("Went back to the queue"),
+    "job.cancelRequested": lazy_gettext("Asked to stop"),
+    "job.succeeded": lazy_gettext("Succeeded"),
+    "job.partialSuccess": lazy_gettext("Partly succeeded"),
+    "job.failed": lazy_gettext("Failed"),
+    "job.cancelled": lazy_gettext("Cancelled"),
+}
+RESOURCE_EVENTS = {
+    "ready": lazy_gettext("The outcome is ready"),
+    "failed": lazy_gettext("The outcome could not be made"),
+}
+_FIELD_MESSAGES = (  # what marshmallow says, in its own words
+    lazy_gettext("Missing data for required field."),
+    lazy_gettext("Field may not be null."),
+    lazy_gettext("Not a valid string."),
+    lazy_gettext("Not a valid integer."),
+    lazy_gettext("Not a valid number."),
+    lazy_gettext("Not a valid boolean."),
+    lazy_gettext("Not a valid list."),
+    lazy_gettext("Not a valid mapping type."),
+    lazy_gettext("Not a valid URL."),
+    lazy_gettext("Not a valid datetime."),
+    lazy_gettext("Not a valid date."),
+    lazy_gettext("Unknown field."),
+    lazy_gettext("Invalid value."),
+)
+
+
+def status(code: str) -> str:
+    """The word for a job's status."""
+    return str(STATUSES[Status(code)])
+
+
+def priority(rank: int) -> str:
+    """The word for a priority by its rank."""
+    return str(PRIORITIES[Priority.of(rank)])
+
+
+def event(code: str) -> str:
+    """What an event of a job's history tells."""
+    words = EVENTS.get(code) or RESOURCE_EVENTS.get(code.rpartition(".")[2])
+    return str(words) if words else code
+
+
+def message(text: str) -> str:
+    """What is wrong with a field; a message that is nobody's standard one stays as its author wrote it."""
+    return gettext(text) if text else ""
+
+
+def duration(seconds: float) -> str:
+    """A length of time in its two largest units: `4.2 s`, `3 min 20 s`, `5 h 4 min`, `3 d 2 h`."""
+    if seconds < 10:
+        return gettext("%(number)s s", number=f"{max(seconds, 0):.1f}")
+    whole = round(seconds)
+    if whole < 60:
+        return gettext("%(number)s s", number=whole)
+    if whole < 3600:
+        return gettext("%(minutes)s min %(seconds)s s", minutes=whole // 60, seconds=whole % 60)
+    if whole < 86400:
+        return gettext("%(hours)s h %(minutes)s min", hours=whole // 3600, minutes=whole % 3600 // 60)
+    return gettext("%(days)s d %(hours)s h", days=whole // 86400, hours=whole % 86400 // 3600)
+
+
+def size(number: int) -> str:
+    """Bytes as people write them: `812 B`, `4.1 kB`, `12 MB` (powers of 1000)."""
+    amount = float(number)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if amount < 999.5 or unit == "TB":
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+        amount /= 1000
+    raise AssertionError("unreachable")
+
+
+def more(number: int) -> str:
+    """What stands at the end of a cut list."""
+    return ngettext("%(num)s more", "%(num)s more", number)
