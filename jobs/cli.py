@@ -67,17 +67,21 @@ def demo(file: Path | None, keep: bool) -> None:
 @click.option("--queue", default="default")
 def worker(queue: str) -> None:
     """One worker process; `start` runs as many as the settings say."""
+    from jobs.types import load_registry
     from jobs.work.worker import main
     logs.set_up()
-    sys.exit(main(settings_of.load(), queue))
+    settings = settings_of.load()
+    sys.exit(main(settings, load_registry(settings), queue))
 
 
 @cli.command(hidden=True)
 def dispatcher() -> None:
     """The dispatcher process; `start` runs it."""
+    from jobs.types import load_registry
     from jobs.work.dispatcher import main
     logs.set_up()
-    sys.exit(main(settings_of.load()))
+    settings = settings_of.load()
+    sys.exit(main(settings, load_registry(settings)))
 
 
 @cli.group()

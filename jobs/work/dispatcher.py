@@ -129,5 +129,4 @@ class Dispatcher:
 
 def main(settings: Settings, registry: Registry) -> int:
     """Run a dispatcher until it is told to stop; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     return Dispatcher(settings, registry).run()

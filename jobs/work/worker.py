@@ -180,5 +180,4 @@ class Worker(rq.Worker):
 
 def main(settings: Settings, registry: Registry, queue: str = "default") -> int:
     """Run a worker until it is told to stop; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     return Worker(settings, registry, queue).work()
