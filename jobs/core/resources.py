@@ -8,6 +8,7 @@ from jobs.core import events
 from jobs.core.states import Status
 from jobs.db import Reader, Row, Transaction, placeholders
 
+STATUSES = ("processing", "ready", "failed", "cancelled")
 _STATUS = {Status.SUCCEEDED: "ready", Status.PARTIAL: "ready", Status.FAILED: "failed", Status.CANCELLED: "cancelled"}
 
 
