@@ -13,9 +13,34 @@ from jobs.doorbell import Doorbell
 from jobs.settings import Settings
 from jobs.targets import Guard
 from jobs.types import load_registry
-from jobs.web import administration, api, auth, description, downloads, headers, limits, problems, resources, steering, submissions
+from jobs.web import (
+    administration,
+    api,
+    auth,
+    description,
+    downloads,
+    headers,
+    limits,
+    problems,
+    resources,
+    steering,
+    submissions,
+    uploads,
+)
 from jobs.web.hub import Hub
 from jobs.web.site import Mount, Site
+
+
+PARTS = (
+    submissions,
+    api,
+    steering,
+    administration,
+    description,
+    uploads,
+    downloads,
+    resources,
+)
 
 
 class Id(BaseConverter):
@@ -50,7 +75,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     headers.register(app)
     app.before_request(auth.guard)
     limits.register(app)
-    for part in (submissions, api, steering, administration, description, downloads, resources):
+    for part in PARTS:
+        app.register_blueprint(part.blueprint)
         app.register_blueprint(part.blueprint)
     app.wsgi_app = Mount(app.wsgi_app, settings.public_url)
     return app

@@ -11,7 +11,7 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from jobs import clock
 from jobs.settings import Settings
@@ -40,10 +40,15 @@ def verify(key: bytes, artifact_id: int, token: str) -> str | None:
     return clock.wire(_EPOCH + timedelta(milliseconds=int(expiry)))
 
 
-def url(settings: Settings, artifact_id: int, path: str, expires_at: str) -> str:
+def url(settings: Settings, artifact_id: int, path: str, expires_at: str, base_url: str | None = None) -> str:
     """The absolute link; `path` is the file's name, or a path inside a folder."""
     token = mint(secret(settings), artifact_id, expires_at)
-    return f"{settings.base_url}/v1/artifacts/{artifact_id}/signed/{token}/{quote(path)}"
+    return f"{base_url or settings.base_url}/v1/artifacts/{artifact_id}/signed/{token}/{quote(path)}"
+
+
+def path_of(link: str) -> str:
+    """What stands behind the token in a link that was made here."""
+    return unquote(link.partition("/signed/")[2].partition("/")[2])
 
 
 def _sign(key: bytes, artifact_id: int, expiry: str) -> str:

@@ -76,9 +76,13 @@ def _is_input(reader: Reader, artifact_id: int, job_id: int) -> bool:
                              artifact_id=artifact_id, job_id=job_id))
 
 
-def doom(tx: Transaction, artifact_id: int) -> bool:
-    """Take an artifact away; the sweep deletes its bytes and its row. False when it was gone already."""
-    return bool(tx.run("UPDATE artifacts SET state = 'doomed' WHERE id = :id AND state = 'whole'", id=artifact_id))
+def withdraw(tx: Transaction, artifact_id: int) -> bool:
+    """Take an upload away; the sweep deletes its bytes and its row. False while an active job uses it."""
+    used = tx.value("""SELECT 1 FROM artifact_uses JOIN jobs ON jobs.id = artifact_uses.job_id
+                       WHERE artifact_uses.artifact_id = :id AND jobs.finished_at IS NULL""", id=artifact_id)
+    if not used:
+        tx.run("UPDATE artifacts SET state = 'doomed' WHERE id = :id AND kind = 'upload' AND state = 'whole'", id=artifact_id)
+    return not used
 
 
 def content_path(row: Row, path: str = "") -> str:

@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,10 +35,10 @@ class NotPlain(ValueError):
 
 @dataclass(frozen=True)
 class Leaf:
-    """One stored artifact, as a listing finds it. `touched_at` in seconds since the epoch."""
+    """One stored artifact, as a listing finds it; `age` in seconds by the storage's own clock."""
 
     key: str
-    touched_at: float
+    age: float
 
 
 class Store(Protocol):
@@ -184,7 +185,7 @@ class LocalStore:
     def leaves(self) -> Iterator[Leaf]:
         for leaf in self._root.glob("[!.]*/*/*"):
             try:
-                yield Leaf(leaf.relative_to(self._root).as_posix(), leaf.lstat().st_mtime)
+                yield Leaf(leaf.relative_to(self._root).as_posix(), time.time() - leaf.lstat().st_mtime)
             except FileNotFoundError:
                 pass  # deleted meanwhile
 

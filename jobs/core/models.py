@@ -200,6 +200,7 @@ class Artifact(Base):
     created_at: Mapped[str]
     expires_at: Mapped[str | None]
     __table_args__ = (
+        Index("artifacts_key", "key", unique=True),
         Index("artifacts_job", "job_id"),
         Index("artifacts_resource", "resource_id"),
         Index("artifacts_expiring", "expires_at", **_where("expires_at IS NOT NULL AND state = 'whole'")),

@@ -6,8 +6,9 @@ from typing import Any
 from jobs import clock
 from jobs.core import events
 from jobs.core.states import Status
-from jobs.db import Reader, Row, Transaction
+from jobs.db import Reader, Row, Transaction, placeholders
 
+STATUSES = ("processing", "ready", "failed", "cancelled")
 _STATUS = {Status.SUCCEEDED: "ready", Status.PARTIAL: "ready", Status.FAILED: "failed", Status.CANCELLED: "cancelled"}
 
 
@@ -46,6 +47,33 @@ def get(reader: Reader, collection: str, resource_id: int) -> Row | None:
     """One resource."""
     return reader.one("SELECT * FROM resources WHERE collection = :collection AND id = :id",
                       collection=collection, id=resource_id)
+
+
+def page(reader: Reader, collection: str, limit: int, before: int | None = None, owner: str | None = None,
+         status: tuple[str, ...] = (), created_after: str | None = None) -> list[Row]:
+    """Resources of a collection, newest first, with ids below `before` (keyset)."""
+    names, wanted = placeholders("status", status)
+    conditions = ["collection = :collection"]
+    conditions += ["id < :before"] if before is not None else []
+    conditions += ["owner = :owner"] if owner is not None else []
+    conditions += [f"status IN ({names})"] if status else []
+    conditions += ["created_at > :created_after"] if created_after else []
+    return reader.all(f"SELECT * FROM resources WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT :limit",
+                      collection=collection, limit=limit, before=before, owner=owner, created_after=created_after, **wanted)
+
+
+def delete(tx: Transaction, resource_id: int) -> bool:
+    """Remove the resource and what it names; False while it is being made, or when it is gone already."""
+    if not tx.run("DELETE FROM resources WHERE id = :id AND status <> 'processing'", id=resource_id):
+        return False
+    tx.run("UPDATE artifacts SET state = 'doomed' WHERE resource_id = :id AND state = 'whole'", id=resource_id)
+    return True
+
+
+def expire(tx: Transaction, limit: int) -> int:
+    """Remove resources whose retention has ended, at most `limit`; how many there were."""
+    due = tx.all("SELECT id FROM resources WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit", now=tx.now, limit=limit)
+    return sum(delete(tx, row.id) for row in due)
 
 
 def path(row: Row) -> str:

@@ -170,11 +170,12 @@ def filters() -> dict[str, Any]:
             found[name] = request.args[name]
     for name, key in (("createdAfter", "created_after"), ("createdBefore", "created_before"), ("updatedAfter", "updated_after")):
         if name in request.args:
-            found[key] = _instant(name)
+            found[key] = instant(name)
     return found
 
 
-def _instant(name: str) -> str:
+def instant(name: str) -> str:
+    """A time out of the query, in the wire form; Problem 400."""
     try:
         return clock.wire(clock.parse(request.args[name]))
     except ValueError:
