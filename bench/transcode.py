@@ -26,7 +26,7 @@ def main(rounds: int) -> None:
     """Both in turns, so that a busy machine disturbs them alike."""
     with tempfile.TemporaryDirectory() as name, Stack(Path(name) / "server", lease=30) as server:
         folder = Path(name)
-        clip = make_clip(*f"{picture('1280x720', 30)} -f lavfi -i sine=d=30 {X264} -c:a aac".split(), into=folder / "a.mp4")
+        clip = make_clip(*f"{picture('1280x720', 20)} -f lavfi -i sine=d=20 {X264} -c:a aac".split(), into=folder / "a.mp4")
         bare, job = [], []
         for _ in range(rounds):
             bare.append(by_hand(clip, folder))

@@ -48,6 +48,10 @@ def make(name: str, folder: Path) -> Path:
         return make_clip(*RECIPES[name].split(), into=path)
     if name == "rotated.mp4":        # 90° anticlockwise: 640×360 to be shown as 360×640
         return make_clip("-display_rotation", "90", "-i", make("plain.mp4", folder), "-c", "copy", into=path)
+    if name == "reel.mp4":           # 30 s
+        return make_clip("-stream_loop", "9", "-i", make("plain.mp4", folder), "-c", "copy", into=path)
+    if name == "epic.mp4":           # 10 minutes
+        return make_clip("-stream_loop", "199", "-i", make("plain.mp4", folder), "-c", "copy", into=path)
     if name == "cover.mp3":
         return make_clip("-i", make("audio.mp3", folder), "-i", make("cover.jpg", folder), "-map", "0:a", "-map", "1:v",
                       "-c", "copy", "-disposition:v", "attached_pic", into=path)

@@ -46,7 +46,7 @@ def alive(pid: int) -> bool:
 
 def processes() -> dict[int, tuple[int, str]]:
     """Every process of the machine: pid -> (parent's pid, command line)."""
-    listing = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = (line.split(None, 2) for line in listing.splitlines())
     return {int(row[0]): (int(row[1]), row[2] if len(row) > 2 else "") for row in rows}
 

@@ -91,18 +91,18 @@ def poll_job(row: Row, caller: Caller, *, since: int, wait: float, until: Callab
     return _hold(hub, JobPoll(caller, hub.change(row), since, wait=wait, until=until, respond=respond))
 
 
-def poll_changes(rows: list[Row], caller: Caller, *, since: int, cursor: int, wait: float, limit: int,
+def poll_changes(rows: list[Row], caller: Caller, *, since: int, wait: float, limit: int,
                  respond: Callable[[list[Row]], Response]) -> Response:
-    """Answer `respond(rows)` as soon as jobs that the caller may see changed after `cursor`; with [] after `wait` seconds.
+    """Answer `respond(rows)` as soon as jobs that the caller may see have changed; with [] after `wait` seconds.
 
-    `respond` gets at most `limit` rows and one more, and is called as in `poll_job`.
+    `rows` is what was read for the caller's cursor; `since` is that cursor where it is ahead of the position. `respond` gets at most `limit` rows and one more, and is called as in `poll_job`.
     """
     if rows or wait <= 0 or request.method == "HEAD":
         return respond(rows)
     hub = site().hub
     if _is_full(hub):
         return _turn_away()
-    return _hold(hub, FeedPoll(caller, topic_of(caller), since, cursor=cursor, wait=wait, limit=limit, respond=respond))
+    return _hold(hub, FeedPoll(caller, topic_of(caller), since, wait=wait, limit=limit, respond=respond))
 
 
 def _hold(hub: Hub, watcher: Watcher) -> Response:

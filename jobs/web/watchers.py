@@ -150,22 +150,22 @@ class JobPoll(Watcher):
 
 
 class FeedPoll(Watcher):
-    """A request for changes after `cursor` that is held until there are some, or for `wait` seconds.
+    """A request for changes after `since` that is held until there are some, or for `wait` seconds.
 
     `respond` gets the changed rows in the order of versions, at most `limit` and one more that tells that there are more.
     """
 
-    def __init__(self, caller: Caller, topic: Topic, since: int, *, cursor: int, wait: float, limit: int,
+    def __init__(self, caller: Caller, topic: Topic, since: int, *, wait: float, limit: int,
                  respond: Callable[[list[Row]], Any]):
         super().__init__(caller, topic, since)
-        self._cursor, self._wait, self._limit, self._respond = cursor, wait, limit, respond
+        self._wait, self._limit, self._respond = wait, limit, respond
         self._rows: dict[int, Row] = {}
 
     def start(self, now: float) -> None:
         self.due = now + self._wait
 
     def deliver(self, change: Change) -> None:
-        if change.version is not None and change.version > self._cursor:
+        if change.version is not None and change.version > self.since:
             self._rows[change.row.id] = change.row
 
     def settle(self, now: float) -> None:

