@@ -13,7 +13,7 @@ from jobs.doorbell import Doorbell
 from jobs.settings import Settings
 from jobs.targets import Guard
 from jobs.types import load_registry
-from jobs.web import administration, api, auth, downloads, headers, limits, problems, resources, steering, submissions
+from jobs.web import administration, api, auth, callbacks, downloads, headers, limits, problems, resources, steering, submissions
 from jobs.web.hub import Hub
 from jobs.web.site import Mount, Site
 
@@ -50,7 +50,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     headers.register(app)
     app.before_request(auth.guard)
     limits.register(app)
-    for part in (submissions, api, steering, administration, downloads, resources):
+    for part in (submissions, api, steering, administration, callbacks, downloads, resources):
         app.register_blueprint(part.blueprint)
     app.wsgi_app = Mount(app.wsgi_app, settings.public_url)
     return app

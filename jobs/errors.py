@@ -36,6 +36,7 @@ _KINDS = (
     Kind("job-cancelled", 409, "The job was cancelled and has no result", "Submit it again or retry it if the result is still wanted."),
     Kind("job-failed", 409, "The job failed and has no result", "Read the error member; correct the cause and retry the job."),
     Kind("resource-busy", 409, "The resource is still being made", "Wait for its job to end or cancel the job first."),
+    Kind("endpoint-disabled", 409, "The endpoint is disabled", "Set its status to enabled, then send again what has failed."),
     Kind("gone", 410, "The job has expired or was purged", "Its record is no longer kept. Reconcile by the list of resources, if its type has one."),
     Kind("resync-required", 410, "The cursor is too old", "Read the list of jobs anew, then follow the changes from a fresh cursor."),
     Kind("precondition-failed", 412, "The job has changed since you read it", "Read the job again and decide anew."),
