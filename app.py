@@ -17,6 +17,7 @@ from jobs.web import (
     administration,
     api,
     auth,
+    callbacks,
     description,
     downloads,
     headers,
@@ -40,6 +41,7 @@ PARTS = (
     uploads,
     downloads,
     resources,
+    callbacks,
 )
 
 

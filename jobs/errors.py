@@ -36,6 +36,7 @@ _KINDS = (
     Kind("job-cancelled", 409, "The job was cancelled and has no result", "Submit it again or retry it if the result is still wanted."),
     Kind("job-failed", 409, "The job failed and has no result", "Read the error member; correct the cause and retry the job."),
     Kind("resource-busy", 409, "The resource is still being made", "Wait for its job to end or cancel the job first."),
+    Kind("endpoint-disabled", 409, "The endpoint is disabled", "Set its status to enabled, then send again what has failed."),
     Kind("gone", 410, "The job has expired or was purged", "Its record is no longer kept. Reconcile by the list of resources, if its type has one."),
     Kind("artifact-in-use", 409, "The artifact cannot be deleted now", "An upload stays while an active job uses it; what a job left goes with the job, or with its resource."),
     Kind("link-expired", 410, "The link has expired", "POST /v1/artifacts/{id}:sign gives a new one to whoever may."),

@@ -24,9 +24,9 @@ class DnsServer:
         while True:
             try:
                 query, client = self._socket.recvfrom(512)
+                self._socket.sendto(self._answer(query), client)
             except OSError:
-                return
-            self._socket.sendto(self._answer(query), client)
+                return  # closed
 
     def _answer(self, query: bytes) -> bytes:
         labels, at = [], 12

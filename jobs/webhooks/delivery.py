@@ -56,6 +56,11 @@ class Sender:
         """Start nothing more, and wait up to `seconds` for what is under way. False: some of it will be repeated."""
         with self._idle:
             self._closing = True
+        return self.settled(seconds)
+
+    def settled(self, seconds: float) -> bool:
+        """Wait up to `seconds` until nothing is under way."""
+        with self._idle:
             return self._idle.wait_for(lambda: not self._under_way, seconds)
 
     # Taking
@@ -73,15 +78,24 @@ class Sender:
         with self._idle:
             if self._closing:
                 return []
-            room = _Room(self._under_way.values(), self._late)
-            known = set(self._under_way)
+            room, known = _Room(self._under_way.values(), self._late), set(self._under_way)
         chosen = [row for row in self._due(room) if row.id not in known and room.take(row.receiver)]
         if not chosen:
             return []
-        claimed = self._db.write(lambda tx: _claim(tx, chosen, self._timeout + _MARGIN), durable=False)
         with self._idle:
-            self._under_way.update((row.id, (row.receiver, clock.monotonic())) for row, _ in claimed)
+            self._under_way.update((row.id, (row.receiver, clock.monotonic())) for row in chosen)
+        claimed = []
+        try:
+            claimed = self._db.write(lambda tx: _claim(tx, chosen, self._timeout + _MARGIN), durable=False)
+        finally:
+            self._ended({row.id for row in chosen} - {row.id for row, _ in claimed})
         return claimed
+
+    def _ended(self, ids: set[int]) -> None:
+        with self._idle:
+            for id_ in ids:
+                del self._under_way[id_]
+            self._idle.notify_all()
 
     def _due(self, room: "_Room") -> list[Row]:
         """What is due, the oldest first, without the receivers that have no room left."""
@@ -104,9 +118,7 @@ class Sender:
         except Exception:
             logger.exception("delivery %s stopped on a fault of ours; it will be repeated", row.id)
         finally:
-            with self._idle:
-                del self._under_way[row.id]
-                self._idle.notify_all()
+            self._ended({row.id})
         try:
             self._start_due()
         except StorageUnavailable:

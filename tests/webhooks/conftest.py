@@ -1,0 +1,146 @@
+"""A server's insides on disk, a sender, and receivers that are real."""
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+import jobs.webhooks.models  # noqa: F401 - its tables belong to the schema
+from jobs import clock
+from jobs import settings as settings_module
+from jobs.core import claim, lifecycle
+from jobs.core.models import prepare
+from jobs.core.outcome import Outcome, Succeeded
+from jobs.core.submission import Submission, accept
+from jobs.db import Database
+from jobs.targets import Guard, system_resolver
+from jobs.webhooks import log
+from jobs.webhooks.delivery import Sender
+from tests.outbound import http_server, reply
+
+
+@dataclass
+class Received:
+    """One request as it came."""
+
+    path: str
+    headers: dict
+    body: bytes
+
+
+class World:
+    """Jobs that come and go, and the callbacks that they cause."""
+
+    def __init__(self, folder, resolver=system_resolver, **overrides):
+        self._clock = folder / "clock"
+        self._offset = 0.0
+        self.move(0)
+        self.settings = settings_module.load({}, data_dir=str(folder), test_clock=str(self._clock),
+                                             allowed_targets="127.0.0.0/8", **overrides)
+        self.db = Database(self.settings)
+        prepare(self.db, self.settings)
+        self.guard = Guard(self.settings.allowed_targets, resolver=resolver)
+        self.sender = Sender(self.db, self.settings, self.guard)
+
+    def move(self, seconds: float) -> None:
+        """Let time pass."""
+        self._offset += seconds
+        fresh = self._clock.with_suffix(".new")
+        fresh.write_text(str(self._offset))
+        fresh.rename(self._clock)
+
+    def submit(self, owner="alice", callback_url=None, **more) -> int:
+        asked = Submission(type="demo.drill", owner=owner, queue="default", payload="{}", timeout=60, retention=86400,
+                           max_attempts=3, start_within=86400, callback_url=callback_url, **more)
+        return self.db.write(lambda tx: accept(tx, asked)).job.id
+
+    def start(self) -> int:
+        return self.db.write(lambda tx: claim.claim_next(tx, "default", "worker-1")).id
+
+    def finish(self, job_id: int, outcome: Outcome | None = None) -> None:
+        self.db.write(lambda tx: lifecycle.settle(tx, job_id, 1, outcome or Succeeded("null")))
+
+    def job(self, outcome: Outcome | None = None, **submission) -> int:
+        """A job from beginning to end."""
+        job_id = self.submit(**submission)
+        assert self.start() == job_id
+        self.finish(job_id, outcome)
+        return job_id
+
+    def run(self, sender: Sender | None = None) -> None:
+        """Let the sender do all that is due now."""
+        sender = sender or self.sender
+        for _ in range(1000):
+            sender.tick()
+            claimed = not self.due()
+            assert sender.settled(30)
+            if claimed:
+                return
+        raise AssertionError("the sender does not come to rest")
+
+    def due(self) -> int:
+        return self.db.read().value("SELECT count(*) FROM deliveries WHERE state = 'pending' AND next_at <= :now",
+                                    now=clock.wire(clock.now()))
+
+    def deliveries(self, job_id: int) -> list[dict]:
+        """What the log shows an admin."""
+        return log.render(self.db.read(), log.of_job(self.db.read(), job_id), for_admin=True)
+
+    def delivery(self, job_id: int) -> dict:
+        [only] = self.deliveries(job_id)
+        return only
+
+
+@pytest.fixture
+def make_world(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCEPTED_TEST_CLOCK", str(tmp_path / "clock"))
+    made = []
+
+    def make(**options):
+        made.append(World(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.sender.close()
+        world.db.close()
+
+
+@pytest.fixture
+def world(make_world):
+    return make_world()
+
+
+class Receiver:
+    """A receiver of callbacks; `answer(handler)` decides what it does."""
+
+    def __init__(self):
+        self.got: list[Received] = []
+        self.answer = reply
+        self.came = threading.Condition()
+        self.url = ""
+
+    def handle(self, handler) -> None:
+        with self.came:
+            self.got.append(Received(handler.path, {name.lower(): value for name, value in handler.headers.items()}, handler.body))
+            self.came.notify_all()
+        self.answer(handler)
+
+    def wait_for(self, number: int) -> None:
+        with self.came:
+            assert self.came.wait_for(lambda: len(self.got) >= number, 20), f"{len(self.got)} of {number} came"
+
+
+@contextmanager
+def receiving():
+    receiver = Receiver()
+    with http_server(receiver.handle) as port:
+        receiver.url = f"http://127.0.0.1:{port}"
+        yield receiver
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as one:
+        yield one
