@@ -13,7 +13,8 @@ from jobs.doorbell import Doorbell
 from jobs.settings import Settings
 from jobs.targets import Guard
 from jobs.types import load_registry
-from jobs.web import administration, api, auth, downloads, headers, limits, problems, resources, steering, submissions
+from jobs.web import (administration, api, auth, dashboard, downloads, headers, limits, problems, resources, steering,
+                      submissions)
 from jobs.web.hub import Hub
 from jobs.web.site import Mount, Site
 
@@ -52,5 +53,6 @@ def create_app(settings: Settings | None = None) -> Flask:
     limits.register(app)
     for part in (submissions, api, steering, administration, downloads, resources):
         app.register_blueprint(part.blueprint)
+    dashboard.register(app)
     app.wsgi_app = Mount(app.wsgi_app, settings.public_url)
     return app

@@ -84,6 +84,11 @@ def duration(seconds: float) -> str:
     return gettext("%(days)s d %(hours)s h", days=whole // 86400, hours=whole % 86400 // 3600)
 
 
+def now() -> str:
+    """The server's clock, by which a page corrects that of its reader."""
+    return clock.wire(clock.now())
+
+
 def between(instant: str, to: str) -> str:
     """The time since an instant, or left until it, as a clock shows it: `0:42`, `1:05:09`; never negative."""
     left = round(clock.seconds_until(instant))
