@@ -18,6 +18,7 @@ from jobs.web import (
     api,
     auth,
     callbacks,
+    dashboard,
     description,
     downloads,
     headers,
@@ -30,7 +31,6 @@ from jobs.web import (
 )
 from jobs.web.hub import Hub
 from jobs.web.site import Mount, Site
-
 
 PARTS = (
     submissions,
@@ -79,6 +79,6 @@ def create_app(settings: Settings | None = None) -> Flask:
     limits.register(app)
     for part in PARTS:
         app.register_blueprint(part.blueprint)
-        app.register_blueprint(part.blueprint)
+    dashboard.register(app)
     app.wsgi_app = Mount(app.wsgi_app, settings.public_url)
     return app

@@ -7,7 +7,7 @@ from flask_babel import Babel
 
 from jobs.core import access
 from jobs.core.states import Status
-from jobs.errors import Problem
+from jobs.errors import KINDS, Problem
 from jobs.web import auth, headers
 from jobs.web.dashboard import actions, assets, forms, pages, preferences, protection, sign_in, submit, tree, words
 from jobs.web.site import site
@@ -86,4 +86,5 @@ def _protect(response: Response) -> Response:
 @blueprint.errorhandler(Problem)
 def _show_problem(problem: Problem):
     """A problem as a page for people."""
-    return render_template("failure.html", problem=problem), problem.status
+    kind = KINDS.get(problem.slug)
+    return render_template("failure.html", problem=problem, help=kind.help if kind else None), problem.status

@@ -92,6 +92,10 @@ class Shown:
     def problem(self) -> "Trouble | None":
         return trouble(self.row.error)
 
+    def trouble_of(self, attempt: Row) -> "Trouble | None":
+        """What went wrong in one of its attempts."""
+        return trouble(attempt.error)
+
     @cached_property
     def payload_tree(self) -> tree.Node | None:
         return tree.grow(self.row.payload)

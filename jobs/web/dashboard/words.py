@@ -2,6 +2,7 @@
 
 from flask_babel import gettext, lazy_gettext, ngettext
 
+from jobs import clock
 from jobs.core.states import Priority, Status
 
 STATUSES = {
@@ -81,6 +82,19 @@ def duration(seconds: float) -> str:
     if whole < 86400:
         return gettext("%(hours)s h %(minutes)s min", hours=whole // 3600, minutes=whole % 3600 // 60)
     return gettext("%(days)s d %(hours)s h", days=whole // 86400, hours=whole % 86400 // 3600)
+
+
+def now() -> str:
+    """The server's clock, by which a page corrects that of its reader."""
+    return clock.wire(clock.now())
+
+
+def between(instant: str, to: str) -> str:
+    """The time since an instant, or left until it, as a clock shows it: `0:42`, `1:05:09`; never negative."""
+    left = round(clock.seconds_until(instant))
+    whole = max(0, left if to == "left" else -left)
+    hours, minutes, seconds = whole // 3600, whole % 3600 // 60, whole % 60
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 def size(number: int) -> str:
