@@ -4,105 +4,27 @@ SQLite is written by one process at a time, in turns: a file lock is taken befor
 busy waiting starves whoever is unlucky. Within a process the closures that wait are committed together, each in a
 savepoint of its own, so that one fsync serves all of them. On PostgreSQL an advisory lock is the turn: versions become
 visible in the order of their numbers.
-
-SQL is plain text with `:name` parameters that both databases understand.
 """
 
 import os
-import re
 import sqlite3
 import threading
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jobs import clock
 from jobs.errors import StorageFull, StorageUnavailable
 from jobs.settings import Settings
+from jobs.sql import Reader, Row, Transaction, placeholders
 from jobs.turn import Turn
 
+__all__ = ["Database", "Reader", "Row", "Transaction", "placeholders"]
 T = TypeVar("T")
 _BATCH = 64
 _ADVISORY_LOCK = 0x0ACC
 _FULL = {sqlite3.SQLITE_FULL}
 _UNAVAILABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY,
                 sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_PERM}
-
-
-class Row(dict):
-    """One row: `row["id"]` or `row.id`."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
-class Reader:
-    """Runs SELECTs on one connection; each is its own transaction and ends with its last row."""
-
-    def __init__(self, connection: Any, dialect: str):
-        self._connection = connection
-        self.dialect = dialect
-
-    def all(self, sql: str, **parameters: Any) -> list[Row]:
-        """Every row."""
-        cursor = self._execute(sql, parameters)
-        names = [column[0] for column in cursor.description]
-        return [Row(zip(names, values)) for values in cursor.fetchall()]
-
-    def one(self, sql: str, **parameters: Any) -> Row | None:
-        """The first row, or None."""
-        rows = self.all(sql, **parameters)
-        return rows[0] if rows else None
-
-    def value(self, sql: str, **parameters: Any) -> Any:
-        """The first column of the first row, or None."""
-        row = self._execute(sql, parameters).fetchone()
-        return row[0] if row else None
-
-    def _execute(self, sql: str, parameters: dict[str, Any]) -> Any:
-        if self.dialect == "postgresql":
-            sql = _for_psycopg(sql)
-        return self._connection.execute(sql, parameters)
-
-
-class Transaction(Reader):
-    """What a closure given to `Database.write` works with."""
-
-    def __init__(self, connection: Any, dialect: str):
-        super().__init__(connection, dialect)
-        self.now = clock.wire(clock.now())
-        self.messages: list[dict] = []
-        self._version: int | None = None
-
-    def run(self, sql: str, **parameters: Any) -> int:
-        """Execute a statement; the number of rows it changed."""
-        return self._execute(sql, parameters).rowcount
-
-    def insert(self, sql: str, **parameters: Any) -> int:
-        """Execute an INSERT that ends with `RETURNING id`; the new id."""
-        return self.value(sql, **parameters)
-
-    def next_version(self) -> int:
-        """The next number of the one sequence that orders every visible change."""
-        if self.dialect == "postgresql":
-            return self.value("SELECT nextval('job_version')")
-        if self._version is None:
-            self._version = self.value("SELECT value FROM meta WHERE name = 'version'") or 0
-        self._version += 1
-        return self._version
-
-    def announce(self, message: dict) -> None:
-        """Ring the doorbell with this message once the transaction is on disk."""
-        self.messages.append(message)
-
-    def store_version(self) -> None:
-        """Write the sequence back; the door calls this once per batch."""
-        if self._version is not None:
-            self.run("UPDATE meta SET value = :value WHERE name = 'version'", value=self._version)
 
 
 class _Call:
@@ -318,14 +240,3 @@ def _storage_error(error: BaseException) -> StorageUnavailable | None:
     if type(error).__name__ == "DiskFull":
         return StorageFull(str(error))
     return None
-
-
-@lru_cache(maxsize=2048)
-def _for_psycopg(sql: str) -> str:
-    return re.sub(r"(?<!:):([a-z_]\w*)", r"%(\1)s", sql.replace("%", "%%"))
-
-
-def placeholders(prefix: str, values: Any) -> tuple[str, dict[str, Any]]:
-    """`(":p0, :p1", {"p0": …, "p1": …})` for an IN list."""
-    named = {f"{prefix}{number}": value for number, value in enumerate(values)}
-    return ", ".join(f":{name}" for name in named) or "NULL", named
