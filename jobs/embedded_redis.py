@@ -11,9 +11,6 @@ import stat
 import tempfile
 from pathlib import Path
 
-import redis
-
-from jobs.doorbell import connect
 from jobs.settings import Settings
 
 _LONGEST_SOCKET = 100       # bytes; the kernel's limit is 104 on macOS and 108 on Linux
@@ -65,6 +62,9 @@ def shut_down_stale(socket: Path) -> None:
     """Stop a server that a killed predecessor left behind (possible on macOS). The data folder's lock is ours by now."""
     if not socket.exists():
         return
+    import redis        # here, since it costs a sixth of a second at every start
+
+    from jobs.doorbell import connect
     with contextlib.suppress(redis.RedisError, OSError):
         connect(url(socket)).shutdown(nosave=True)
     socket.unlink(missing_ok=True)

@@ -1,12 +1,12 @@
 """How the processes of the server log: `LEVEL logger message` on stderr. The supervisor adds time and process, and picks.
 
-What is worth a line in everyday use is a warning, or is told to the logger `jobs.log` (one line for each start and end of a job).
+What is worth a line in everyday use is a warning, or is told to the logger `accepted.jobs` (one line for each start and end of a job).
 """
 
 import logging
 import re
 
-_ROUTINE = re.compile(r"(?:\[[^]]*\] \[\d+\] \[(?:DEBUG|INFO)\]|(?:DEBUG|INFO) (?!jobs\.log )) ?")
+_ROUTINE = re.compile(r"(?:\[[^]]*\] \[\d+\] \[(?:DEBUG|INFO)\]|(?:DEBUG|INFO) (?!accepted\.jobs )) ?")
 
 
 def set_up() -> None:

@@ -72,8 +72,11 @@ class Part:
         lines += self._said([self._rest] if self._rest else [])
         self.process.stdout.close()
         self.process = None
-        self.deaths = 1 if clock.monotonic() - self._began > _SETTLED else self.deaths + 1
-        self.due = clock.monotonic() + min(0.1 * 2 ** (self.deaths - 1), 5)
+        if clock.monotonic() - self._began > _SETTLED:
+            self.deaths = 0
+        elif code != -signal.SIGKILL:       # somebody, or a system short of memory, killed it: no fault of its own
+            self.deaths += 1
+        self.due = clock.monotonic() + min(0.1 * 2 ** self.deaths, 5)
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}", lines
 
     def _said(self, lines: list[bytes]) -> list[str]:
@@ -171,7 +174,7 @@ class Supervisor:
     def _heed(self, signum: int) -> None:
         if not self.stopping:
             self._first_signal = signum
-            self.say("stopping", f"running jobs get up to {self.drain:g} s, then go back to the queue; once more stops at once")
+            self.say("stopping", "running jobs may end or go back to the queue; once more stops at once")
         self.stop()
 
     def _start(self, part: Part) -> None:

@@ -26,7 +26,7 @@ SHORT = {
 TERMINAL = {"succeeded", "failed", "cancelled", "partialSuccess"}
 
 
-def wait_for(condition: Callable[[], Any], timeout: float = 10, what: str = "the condition") -> Any:
+def wait_for(condition: Callable[[], Any], timeout: float = 20, what: str = "the condition") -> Any:
     """The first true value of `condition()`, asked every 20 ms; AssertionError after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
@@ -46,9 +46,14 @@ def alive(pid: int) -> bool:
 
 def processes() -> dict[int, tuple[int, str]]:
     """Every process of the machine: pid -> (parent's pid, command line)."""
-    listing = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = (line.split(None, 2) for line in listing.splitlines())
-    return {int(row[0]): (int(row[1]), row[2] if len(row) > 2 else "") for row in rows}
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            found[int(folder.name)] = parent, (folder / "cmdline").read_text().replace("\0", " ").strip()
+        except (FileNotFoundError, ProcessLookupError):     # it ended while we looked
+            pass
+    return found
 
 
 def descendants(pid: int) -> dict[int, str]:
@@ -100,9 +105,9 @@ class Stack:
 
     def __init__(self, folder: Path, **settings: str):
         self.folder = Path(folder)
-        self.data = self.folder / "data"
         self.log = self.folder / "server.log"
-        self.settings = SHORT | {"data_dir": str(self.data)} | {name: str(value) for name, value in settings.items()}
+        self.settings = SHORT | {"data_dir": str(self.folder / "data")} | {name: str(value) for name, value in settings.items()}
+        self.data = Path(self.settings["data_dir"])
         self.process: subprocess.Popen | None = None
 
     @property

@@ -56,8 +56,8 @@ def sh(name, script, **options):
 
 
 def test_what_parts_say_comes_with_their_names(run):
-    started = run(sh("singer", "echo WARNING la; echo INFO x hidden; echo INFO jobs.log job 1; printf unfinished; exec sleep 100"))
-    started.says("singer     INFO jobs.log job 1")
+    started = run(sh("singer", "echo WARNING la; echo INFO x hidden; echo INFO accepted.jobs job 1; printf unfinished; exec sleep 100"))
+    started.says("singer     INFO accepted.jobs job 1")
     assert "singer     WARNING la" in started.text and "hidden" not in started.text
     assert started.stop() == 0
     assert "singer     unfinished" in started.text

