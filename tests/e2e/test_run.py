@@ -143,7 +143,7 @@ def test_a_part_that_is_killed_comes_back(stack, role):
     stack.start()
     alice = stack.session("alice")
     first = stack.pids(role)
-        below = {pid for parent in first for pid in descendants(parent)}
+    below = {pid for parent in first for pid in descendants(parent)}
     os.kill(first[0], signal.SIGKILL)
     wait_for(lambda: (now := stack.pids(role)) and now != first, what=f"a new {role}")
     wait_for(lambda: not any(alive(pid) for pid in below), what="the end of its children")
