@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jobs.web.hub import Hub
 
 LARGEST_BACKLOG = 1024 * 1024
-"""Bytes that may wait for a slow reader; beyond them it is dropped, and resumes when it comes again."""
+"""When more bytes than these still wait and the next come, the reader is too slow; it is dropped, and may resume."""
 _LARGEST_EARLY = 64 * 1024
 _LARGEST_QUEUE = 1000
 
@@ -68,6 +68,8 @@ class SocketSeat(Seat):
     def send(self, data: bytes) -> None:
         if self._left or self._ending:
             return
+        if len(self._backlog) > LARGEST_BACKLOG:
+            return self.drop()
         self._backlog += b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
         self.flush()
 
@@ -99,8 +101,6 @@ class SocketSeat(Seat):
                 break
             except OSError:
                 return self.drop()
-        if len(self._backlog) > LARGEST_BACKLOG:
-            return self.drop()
         if self._ending and not self._backlog:
             return self._leave(self._keep)
         interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._backlog else 0)
