@@ -20,6 +20,7 @@ _LARGEST_QUEUE = 1000
 class Seat:
     """One waiting client. The hub's thread alone calls what follows; `hub` is set when it sits down."""
 
+    __slots__ = ("watcher", "hub", "alarm", "later_alarm")
     hub: "Hub"
 
     def __init__(self, watcher: Watcher):
@@ -55,12 +56,14 @@ class SocketSeat(Seat):
     the client has already sent, or, if not `keep`, to be forgotten, for the hub has closed it.
     """
 
+    __slots__ = ("sock", "_release", "_chunked", "_encode", "_backlog", "_early", "_ending", "_keep", "_left", "_interest")
+
     def __init__(self, watcher: Watcher, sock: socket.socket, release: Callable[[bool, bytes], None], *, prefix: bytes = b"",
                  chunked: bool = False, encode: Callable[[Any], tuple[bytes, bool]] | None = None):
         super().__init__(watcher)
         self.sock = sock
         self._release, self._chunked, self._encode = release, chunked, encode
-        self._backlog = bytearray(prefix)
+        self._backlog = prefix
         self._early = b""
         self._ending = self._keep = self._left = False
         self._interest = selectors.EVENT_READ
@@ -96,7 +99,7 @@ class SocketSeat(Seat):
         """Send what the socket takes; the rest when it is writable again."""
         while self._backlog and not self._left:
             try:
-                del self._backlog[:self.sock.send(self._backlog)]
+                self._backlog = self._backlog[self.sock.send(self._backlog):]
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:
@@ -143,6 +146,8 @@ class SocketSeat(Seat):
 
 class QueueSeat(Seat):
     """A thread that takes pieces, or one response, from a queue; None ends it."""
+
+    __slots__ = ("_queue", "_ended")
 
     def __init__(self, watcher: Watcher):
         super().__init__(watcher)

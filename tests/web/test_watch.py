@@ -315,6 +315,27 @@ def test_a_slow_reader_is_dropped_and_the_others_are_not(live):
     slow.close()
 
 
+def test_following_a_log(live):
+    job, other = live.running(), live.running()
+    live.write_lines(job, "one", "two\nthree\r\nfour")
+    stream = live.events(f"/jobs/{job.id}/logs")
+    event, first, data, block = stream.next()
+    assert (event, data["line"], data["id"], block[:5]) == ("line", "one", first, "retry")
+    assert stream.next()[2]["line"] == "two\nthree\r\nfour"
+    wait_until(lambda: live.facts()["seats"] == 1)
+    live.write_lines(other, "not mine")
+    live.write_lines(job, "five")
+    live.report(job, 1)
+    event, last, data, _ = stream.next()
+    assert data["line"] == "five"
+    live.write_lines(job, "six")
+    live.finish(job)
+    assert [(event[0], event[2].get("line")) for event in stream.rest()] == [("line", "six"), ("done", None)]
+    resumed = live.events(f"/jobs/{job.id}/logs", Last_Event_ID=last).rest()
+    assert [(event[0], event[2].get("line")) for event in resumed] == [("line", "six"), ("done", None)]
+    assert live.get(f"/jobs/{job.id}/logs", headers={"Last-Event-ID": str(resumed[0][1])}).status_code == 204
+
+
 def test_the_cap(own_live):
     live = own_live(max_watchers="2")
     job = live.running()
