@@ -6,11 +6,13 @@ subscription was renewed, and once a second always. A bell carries no truth, so 
 
 import logging
 import os
+import resource
 import selectors
 import socket
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -22,14 +24,16 @@ from jobs.errors import StorageUnavailable
 from jobs.settings import Settings
 from jobs.web.alarms import Alarms
 from jobs.web.frames import Change
+from jobs.web.known import Known
 from jobs.web.seats import Seat, SocketSeat
 from jobs.web.watchers import EVERYTHING, LogStream, Topic
 
 _TICK = 1.0
 _READ_INTERVAL = 0.01     # under a storm of bells, that many seconds between two reads of the feed
 _PAGE = 500
+_LINGER = 30.0            # seconds that a reader gets to take the end of an answer
 _PATIENCE = 0.5           # seconds that slow readers get when the server stops
-_MOST_KNOWN = 10_000
+_SPARE_FILES = 200        # descriptors for everything but watchers
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +48,14 @@ class Hub:
 
     def _reset(self) -> None:
         self._pid: int | None = None
-        self._position = 0
+        self._position = self._cap = 0
         self._seats: set[Seat] = set()
         self._topics: defaultdict[Topic, set[Seat]] = defaultdict(set)
         self._followers: set[Seat] = set()      # those who follow a log
         self._alarms = Alarms()
         self._inbox: deque[Callable[[], None]] = deque()
         self._hints: dict[int, dict[str, Any]] = {}
-        self._known: dict[int, Change] = {}     # active jobs as last seen, to which fast progress is added
+        self._known = Known()
         self._read_from: int | None = None      # where the next read of the feed starts; None: nothing to read
         self._next_tick = self._next_read = 0.0
         self._leaving_until: float | None = None
@@ -69,9 +73,15 @@ class Hub:
                     self._start()
         return self._position
 
-    def is_full(self, cap: int | None = None) -> bool:
-        """Whether as many clients wait as one process may keep (or as `cap` says)."""
-        return self._pid == os.getpid() and len(self._seats) >= (self._settings.max_watchers if cap is None else cap)
+    @property
+    def waiting(self) -> int:
+        """How many clients wait in this process."""
+        return len(self._seats) if self._pid == os.getpid() else 0
+
+    def is_full(self, parking: bool) -> bool:
+        """Whether as many clients wait as this process can keep: parked, or else each on a thread."""
+        self.position()
+        return self.waiting >= (self._cap if parking else max(1, self._settings.web_threads // 2))
 
     def join(self, seat: Seat) -> None:
         """Take a seat in; its watcher is started at once."""
@@ -103,6 +113,7 @@ class Hub:
     def _start(self) -> None:
         self._reset()  # what a parent process left here is not ours
         self._position = reads.latest(self._db.read())
+        self._cap = min(self._settings.max_watchers, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES)
         self.selector = selectors.DefaultSelector()
         self._waker, woken = socket.socketpair()
         self._waker.setblocking(False)
@@ -171,15 +182,14 @@ class Hub:
         if isinstance(seat.watcher, LogStream):
             self._followers.add(seat)
         if isinstance(seat, SocketSeat):
-            self.selector.register(seat.sock, selectors.EVENT_READ, seat)
+            self._guard(seat, self.selector.register, seat.sock, selectors.EVENT_READ, seat)
         if seat.watcher.current:
-            seat.watcher.current = self._remember(seat.watcher.current)
+            seat.watcher.current = self._known.remember(seat.watcher.current)
         if seat.watcher.since < self._position or len(self._seats) == 1:  # the first comes after bells that nobody heard
             self._want(seat.watcher.since)
-        self._guard(seat, seat.watcher.start, now)
-        self._guard(seat, seat.flush)
-        if self._leaving_until is not None:
-            self._guard(seat, seat.watcher.leave)
+        for action in (partial(seat.watcher.start, now), seat.flush, *([seat.watcher.leave] if self._leaving_until else [])):
+            if seat in self._seats:
+                self._guard(seat, action)
         self._alarms.set(seat)
 
     def left(self, seat: Seat) -> None:
@@ -191,7 +201,13 @@ class Hub:
         if not sitting:
             del self._topics[seat.watcher.topic]
         if isinstance(seat, SocketSeat):
-            self.selector.unregister(seat.sock)
+            with suppress(KeyError, ValueError):  # it may have been gone before it could be registered
+                self.selector.unregister(seat.sock)
+
+    def linger(self, seat: Seat) -> None:
+        """A seat has nothing more to say, but its reader has not taken all of it yet: for so long it may."""
+        seat.watcher.due = monotonic() + _LINGER
+        self._alarms.set(seat)
 
     def _leave(self) -> None:
         self._leaving_until = monotonic() + _PATIENCE
@@ -249,11 +265,12 @@ class Hub:
             for row in rows:
                 lines[row.job_id].append(row)
             for seat in list(self._followers):
-                self._guard(seat, seat.watcher.read, lines[seat.watcher.topic[1]], rows[-1].id if rows else after, not full_page, now)
+                news, upto = lines[seat.watcher.topic[1]], rows[-1].id if rows else after
+                self._guard(seat, seat.watcher.read, news, upto, not full_page, now)
                 self._alarms.set(seat)
 
     def _tell(self, change: Change) -> set[Seat]:
-        self._remember(change)
+        self._known.remember(change)
         row, touched = change.row, set()
         for topic in (("job", row.id), ("owner", row.owner), EVERYTHING):
             for seat in self._topics.get(topic, ()):
@@ -261,26 +278,11 @@ class Hub:
                 touched.add(seat)
         return touched
 
-    def _remember(self, change: Change) -> Change:
-        """Keep the newest of an active job; answer what is known of this version already, so that all share one row."""
-        known = self._known.get(change.row.id)
-        if known and change.version is not None and change.version <= known.row.version:
-            return known if known.version == change.version else change
-        if change.final:
-            self._known.pop(change.row.id, None)
-        else:
-            self._known[change.row.id] = change
-            if len(self._known) > _MOST_KNOWN:
-                del self._known[next(iter(self._known))]
-        return change
-
     def _pass_hints(self, now: float) -> None:
         hints, self._hints = self._hints, {}
         touched: set[Seat] = set()
-        for job_id, message in hints.items():
-            known = self._known.get(job_id)
-            change = known and known.hastened(message)
-            if change:
+        for message in hints.values():
+            if change := self._known.hasten(message):
                 touched |= self._tell(change)
         self._settle(touched, now)
 
@@ -293,7 +295,7 @@ class Hub:
         for seat in self._alarms.ringing(now):
             if seat in self._seats:
                 if seat.watcher.due <= now:
-                    self._guard(seat, seat.watcher.wake, now)
+                    self._guard(seat, seat.drop if seat.ending else partial(seat.watcher.wake, now))
                 self._alarms.set(seat)
 
     def _guard(self, seat: Seat, action: Callable[..., None], *arguments: Any) -> None:

@@ -12,11 +12,11 @@ from jobs.core import journal, reads
 from jobs.core.access import Caller
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import frames
+from jobs.web import frames, problems
 from jobs.web.hub import Hub
 from jobs.web.parking import LIVE, Parked
 from jobs.web.seats import QueueSeat
-from jobs.web.site import site
+from jobs.web.site import base_url, site
 from jobs.web.watchers import FeedPoll, JobPoll, LogStream, Stream, Watcher, topic_of
 
 is_terminal = reads.is_terminal
@@ -63,14 +63,15 @@ def stream_jobs(caller: Caller, *, since: int, last_event_id: str | None = None)
         return _event_stream(frames.retry(frames.RETRY_WHEN_FULL) + frames.block("busy", "{}"))
     seen, missed = frames.cursor(last_event_id), []
     reader = site().db.read()
-    if seen is not None and seen <= reads.latest(reader):
+    latest = reads.latest(reader)
+    if seen is not None and seen <= latest:
         missed = [hub.change(row) for row in reads.changes(reader, seen, _CATCH_UP, caller.scope)]
         page = _page(b"" if change.gone else change.block(named=True) for change in missed)
         if len(page) < len(missed) or len(missed) == _CATCH_UP:
             return _event_stream(frames.retry(frames.RETRY) + b"".join(page))
         seen = missed[-1].version if missed else seen
     else:
-        seen = since
+        seen = latest
     return _event_stream(Parked(hub, Stream(
         caller, topic_of(caller), since, seen=seen, opening=missed, keepalive=site().settings.keepalive)))
 
@@ -103,15 +104,20 @@ def poll_job(row: Row, caller: Caller, *, since: int, wait: float, until: Callab
              respond: Callable[[Row], Response], refuse: bool = True) -> Response:
     """Answer `respond(row)` as soon as `until(row)` holds, with the job's current row after `wait` seconds at the latest.
 
-    `respond` is called on the hub's thread: no request context, no database, no exceptions. When too many wait already,
-    Problem `too-many-watchers`, or an answer at once if not `refuse`.
+    `respond` is called on the hub's thread: no request context, no database, no exceptions. A job that is purged meanwhile
+    is answered as gone. When too many wait already, Problem `too-many-watchers`, or an answer at once if not `refuse`.
     """
-    if wait <= 0 or request.method == "HEAD" or row.purged_at is not None or until(row):
+    if wait <= 0 or request.method == "HEAD" or until(row):
         return respond(row)
     hub = site().hub
     if _is_full(hub):
         return _turn_away() if refuse else respond(row)
-    return _hold(hub, JobPoll(caller, hub.change(row), since, wait=wait, until=until, respond=respond))
+    gone = Problem("gone").members(base_url())
+
+    def respond_or_gone(row: Row) -> Response:
+        return respond(row) if row.purged_at is None else problems.document(gone)
+
+    return _hold(hub, JobPoll(caller, hub.change(row), since, wait=wait, until=until, respond=respond_or_gone))
 
 
 def poll_changes(rows: list[Row], caller: Caller, *, since: int, wait: float, limit: int,
@@ -157,8 +163,7 @@ def _page(blocks: Iterable[bytes]) -> list[bytes]:
 
 
 def _is_full(hub: Hub) -> bool:
-    settings = site().settings
-    return hub.is_full(settings.max_watchers if request.environ.get(LIVE) else max(1, settings.web_threads // 2))
+    return hub.is_full(parking=bool(request.environ.get(LIVE)))
 
 
 def _turn_away() -> Response:

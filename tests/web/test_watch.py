@@ -274,15 +274,16 @@ def test_no_update_is_missed_between_reading_and_parking(live):
 
 def test_purging_ends_the_wait(live):
     job = live.running()
-    live.finish(job)
-    done = live.running()
-    stream = live.events(f"/jobs/{done.id}/events")
-    stream.next()
-    live.finish(done)
-    assert stream.rest()[-1][0] == "done"
+    row = live.finish(job)
     everything = live.events("/events", role="read")
-    wait_until(lambda: live.facts()["seats"] == 1)
+    answers = []
+    poll = threading.Thread(target=lambda: answers.append(
+        live.get(f"/jobs/{job.id}?wait=20", headers={"If-None-Match": f'"{row.version}"'})))
+    poll.start()
+    wait_until(lambda: live.facts()["seats"] == 2)
     live.db.write(lambda tx: tombstones.purge(tx, job.id))
+    poll.join()
+    assert answers[0].status_code == 410 and answers[0].json()["type"].endswith("/problems/gone")
     following = live.job()
     assert everything.next()[2]["id"] == str(following.id)  # a tombstone is no event
 
