@@ -8,8 +8,11 @@ This relies on parts of gunicorn that are not public, so the version is pinned a
 what is relied upon.
 """
 
+import resource
+import socket
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +26,9 @@ from jobs.web.seats import SocketSeat
 
 _LOGGED = ("REQUEST_METHOD", "RAW_URI", "PATH_INFO", "QUERY_STRING", "SERVER_PROTOCOL", "REMOTE_ADDR", "HTTP_REFERER",
            "HTTP_USER_AGENT")
+
+_UNACKNOWLEDGED = 60_000
+"""Milliseconds for which what a stream has sent may stay unconfirmed."""
 
 
 class Response(wsgi.Response):
@@ -77,6 +83,13 @@ class LiveWorker(ThreadWorker):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._hubs: set[Hub] = set()
+
+    def init_process(self) -> None:
+        """Before the loop: as many open files as the system allows, since gunicorn dies of the first that it lacks."""
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):  # macOS names an infinite limit that it does not grant
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        super().init_process()
 
     # On a request's thread
 
@@ -161,6 +174,8 @@ class LiveWorker(ThreadWorker):
     def _seat_stream(self, conn: TConn, departure: Departure) -> SocketSeat:
         resp = departure.resp
         resp.force_close()
+        with suppress(AttributeError, OSError):  # on Linux over TCP: notice a client whose network is gone
+            conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED)
         self.log.access(resp, departure.req, departure.environ, datetime.now() - departure.started)
         conn.parser = None  # nothing more will be read; it holds the whole request
         return SocketSeat(departure.body.watcher, conn.sock, lambda keep, early: self._call(self._unpark, conn, False),

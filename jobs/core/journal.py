@@ -1,6 +1,8 @@
 """The lines that handlers write while they work."""
 
-from jobs.db import Reader, Row, Transaction
+from collections.abc import Iterable
+
+from jobs.db import Reader, Row, Transaction, placeholders
 
 
 def write(tx: Transaction, job_id: int, attempt: int, lines: list[tuple[str, str]]) -> None:
@@ -15,3 +17,10 @@ def read(reader: Reader, job_id: int, after: int = 0, limit: int = 1000) -> list
     """Lines with an id greater than `after`, in the order in which they were written."""
     return reader.all("""SELECT id, attempt, created_at, line FROM logs WHERE job_id = :job_id AND id > :after
                          ORDER BY id LIMIT :limit""", job_id=job_id, after=after, limit=limit)
+
+
+def read_many(reader: Reader, job_ids: Iterable[int], after: int, limit: int) -> list[Row]:
+    """Lines of several jobs with ids greater than `after`, in the order in which they were written."""
+    names, ids = placeholders("job", job_ids)
+    return reader.all(f"""SELECT id, job_id, attempt, created_at, line FROM logs WHERE job_id IN ({names}) AND id > :after
+                          ORDER BY id LIMIT :limit""", after=after, limit=limit, **ids)

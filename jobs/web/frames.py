@@ -40,6 +40,17 @@ def cursor(last_event_id: str | None) -> int | None:
     return int(last_event_id) if last_event_id and re.fullmatch(r"[0-9]{1,18}", last_event_id) else None
 
 
+def line(row: Row) -> bytes:
+    """The event `line`: one line of a job's log, whose id it bears."""
+    members = {"id": row.id, "attempt": row.attempt, "at": row.created_at, "line": row.line}
+    return block("line", json.dumps(members, ensure_ascii=False), row.id)
+
+
+def log_end(job: Row) -> bytes:
+    """The event `done` that ends a followed log. It bears no id: the last line's stays the one to resume from."""
+    return block("done", json.dumps({"status": job.status}))
+
+
 class Change:
     """One piece of news about a job: a row of the feed, or what a doorbell's message adds to the row last seen.
 

@@ -4,33 +4,36 @@ It hears the doorbell and reads the feed of changes, one query for all watchers 
 subscription was renewed, and once a second always. A bell carries no truth, so a lost one costs a second at most.
 """
 
-import heapq
-import itertools
 import logging
 import os
+import resource
 import selectors
 import socket
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from jobs.clock import monotonic
-from jobs.core import access, reads
+from jobs.core import access, journal, reads
 from jobs.db import Database, Row
 from jobs.doorbell import Doorbell
 from jobs.errors import StorageUnavailable
 from jobs.settings import Settings
+from jobs.web.alarms import Alarms
 from jobs.web.frames import Change
+from jobs.web.known import Known
 from jobs.web.seats import Seat, SocketSeat
-from jobs.web.watchers import EVERYTHING, Topic
+from jobs.web.watchers import EVERYTHING, LogStream, Topic
 
 _TICK = 1.0
 _READ_INTERVAL = 0.01     # under a storm of bells, that many seconds between two reads of the feed
 _PAGE = 500
+_LINGER = 30.0            # seconds that a reader gets to take the end of an answer
 _PATIENCE = 0.5           # seconds that slow readers get when the server stops
-_MOST_KNOWN = 10_000
+_SPARE_FILES = 200        # descriptors for everything but watchers
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +48,14 @@ class Hub:
 
     def _reset(self) -> None:
         self._pid: int | None = None
-        self._position = 0
+        self._position = self._cap = 0
         self._seats: set[Seat] = set()
         self._topics: defaultdict[Topic, set[Seat]] = defaultdict(set)
-        self._alarms: list[tuple[float, int, Seat]] = []
-        self._count = itertools.count()
+        self._followers: set[Seat] = set()      # those who follow a log
+        self._alarms = Alarms()
         self._inbox: deque[Callable[[], None]] = deque()
         self._hints: dict[int, dict[str, Any]] = {}
-        self._known: dict[int, Change] = {}     # active jobs as last seen, to which fast progress is added
+        self._known = Known()
         self._read_from: int | None = None      # where the next read of the feed starts; None: nothing to read
         self._next_tick = self._next_read = 0.0
         self._leaving_until: float | None = None
@@ -70,9 +73,15 @@ class Hub:
                     self._start()
         return self._position
 
-    def is_full(self, cap: int | None = None) -> bool:
-        """Whether as many clients wait as one process may keep (or as `cap` says)."""
-        return self._pid == os.getpid() and len(self._seats) >= (self._settings.max_watchers if cap is None else cap)
+    @property
+    def waiting(self) -> int:
+        """How many clients wait in this process."""
+        return len(self._seats) if self._pid == os.getpid() else 0
+
+    def is_full(self, parking: bool) -> bool:
+        """Whether as many clients wait as this process can keep: parked, or else each on a thread."""
+        self.position()
+        return self.waiting >= (self._cap if parking else max(1, self._settings.web_threads // 2))
 
     def join(self, seat: Seat) -> None:
         """Take a seat in; its watcher is started at once."""
@@ -104,6 +113,7 @@ class Hub:
     def _start(self) -> None:
         self._reset()  # what a parent process left here is not ours
         self._position = reads.latest(self._db.read())
+        self._cap = min(self._settings.max_watchers, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES)
         self.selector = selectors.DefaultSelector()
         self._waker, woken = socket.socketpair()
         self._waker.setblocking(False)
@@ -155,8 +165,12 @@ class Hub:
                 seat.drop()
 
     def _next_event(self) -> float:
-        return min(self._next_tick, self._alarms[0][0] if self._alarms else self._next_tick,
-                   self._next_read if self._read_from is not None else self._next_tick)
+        times = [self._next_tick, self._alarms.next()]
+        if self._read_from is not None:
+            times.append(self._next_read)
+        if self._leaving_until is not None and self._seats:
+            times.append(self._leaving_until)
+        return min(times)
 
     # What happens on the hub's thread
 
@@ -165,32 +179,38 @@ class Hub:
         seat.hub = self
         self._seats.add(seat)
         self._topics[seat.watcher.topic].add(seat)
+        if isinstance(seat.watcher, LogStream):
+            self._followers.add(seat)
         if isinstance(seat, SocketSeat):
-            self.selector.register(seat.sock, selectors.EVENT_READ, seat)
+            self._guard(seat, self.selector.register, seat.sock, selectors.EVENT_READ, seat)
         if seat.watcher.current:
-            self._remember(seat.watcher.current)
+            seat.watcher.current = self._known.remember(seat.watcher.current)
         if seat.watcher.since < self._position or len(self._seats) == 1:  # the first comes after bells that nobody heard
             self._want(seat.watcher.since)
-        self._guard(seat, seat.watcher.start, now)
-        self._guard(seat, seat.flush)
-        if self._leaving_until is not None:
-            self._guard(seat, seat.watcher.leave)
-        self._set_alarm(seat)
+        for action in (partial(seat.watcher.start, now), seat.flush, *([seat.watcher.leave] if self._leaving_until else [])):
+            if seat in self._seats:
+                self._guard(seat, action)
+        self._alarms.set(seat)
 
     def left(self, seat: Seat) -> None:
         """A seat has become free; the seat itself says so, once."""
         self._seats.remove(seat)
+        self._followers.discard(seat)
         sitting = self._topics[seat.watcher.topic]
         sitting.remove(seat)
         if not sitting:
             del self._topics[seat.watcher.topic]
         if isinstance(seat, SocketSeat):
-            self.selector.unregister(seat.sock)
+            with suppress(KeyError, ValueError):  # it may have been gone before it could be registered
+                self.selector.unregister(seat.sock)
+
+    def linger(self, seat: Seat) -> None:
+        """A seat has nothing more to say, but its reader has not taken all of it yet: for so long it may."""
+        seat.watcher.due = monotonic() + _LINGER
+        self._alarms.set(seat)
 
     def _leave(self) -> None:
         self._leaving_until = monotonic() + _PATIENCE
-        self._alarms.append((self._leaving_until, next(self._count), None))
-        heapq.heapify(self._alarms)
         for seat in list(self._seats):
             self._guard(seat, seat.watcher.leave)
 
@@ -214,6 +234,8 @@ class Hub:
         live = access.live_keys(self._db.read(), key_ids)
         for seat in [seat for seat in self._seats if seat.watcher.key_id not in live]:
             seat.drop()
+        if self._followers:
+            self._read_lines(monotonic())
 
     def _read_feed(self, now: float) -> None:
         reader = self._db.read()
@@ -227,11 +249,28 @@ class Hub:
                 self._read_from = rows[-1].version
                 self._position = max(self._position, self._read_from)
             self._settle(touched, now)
+            if touched & self._followers:
+                self._read_lines(now)
             full_page = len(rows) == _PAGE
         self._read_from = None
 
+    def _read_lines(self, now: float) -> None:
+        """The new lines of every log that is followed, again by one query for all."""
+        full_page = True
+        while full_page and self._followers:
+            after = min(seat.watcher.after for seat in self._followers)
+            rows = journal.read_many(self._db.read(), {seat.watcher.topic[1] for seat in self._followers}, after, _PAGE)
+            full_page = len(rows) == _PAGE
+            lines = defaultdict(list)
+            for row in rows:
+                lines[row.job_id].append(row)
+            for seat in list(self._followers):
+                news, upto = lines[seat.watcher.topic[1]], rows[-1].id if rows else after
+                self._guard(seat, seat.watcher.read, news, upto, not full_page, now)
+                self._alarms.set(seat)
+
     def _tell(self, change: Change) -> set[Seat]:
-        self._remember(change)
+        self._known.remember(change)
         row, touched = change.row, set()
         for topic in (("job", row.id), ("owner", row.owner), EVERYTHING):
             for seat in self._topics.get(topic, ()):
@@ -239,45 +278,25 @@ class Hub:
                 touched.add(seat)
         return touched
 
-    def _remember(self, change: Change) -> None:
-        known = self._known.pop(change.row.id, None)
-        if known and known.row.version > change.row.version:
-            change = known
-        if not change.final:
-            self._known[change.row.id] = change
-            if len(self._known) > _MOST_KNOWN:
-                del self._known[next(iter(self._known))]
-
     def _pass_hints(self, now: float) -> None:
         hints, self._hints = self._hints, {}
         touched: set[Seat] = set()
-        for job_id, message in hints.items():
-            known = self._known.get(job_id)
-            change = known and known.hastened(message)
-            if change:
+        for message in hints.values():
+            if change := self._known.hasten(message):
                 touched |= self._tell(change)
         self._settle(touched, now)
 
     def _settle(self, touched: set[Seat], now: float) -> None:
         for seat in touched:
             self._guard(seat, seat.watcher.settle, now)
-            self._set_alarm(seat)
-
-    def _set_alarm(self, seat: Seat) -> None:
-        due = seat.watcher.due
-        if due < seat.alarm and seat in self._seats:
-            seat.alarm, seat.later_alarm = due, seat.alarm
-            heapq.heappush(self._alarms, (due, next(self._count), seat))
+            self._alarms.set(seat)
 
     def _ring_alarms(self, now: float) -> None:
-        while self._alarms and self._alarms[0][0] <= now:
-            due, _, seat = heapq.heappop(self._alarms)
-            if seat is None or seat not in self._seats or due != seat.alarm:
-                continue
-            seat.alarm, seat.later_alarm = seat.later_alarm, float("inf")
-            if seat.watcher.due <= now:
-                self._guard(seat, seat.watcher.wake, now)
-            self._set_alarm(seat)
+        for seat in self._alarms.ringing(now):
+            if seat in self._seats:
+                if seat.watcher.due <= now:
+                    self._guard(seat, seat.drop if seat.ending else partial(seat.watcher.wake, now))
+                self._alarms.set(seat)
 
     def _guard(self, seat: Seat, action: Callable[..., None], *arguments: Any) -> None:
         """One watcher's fault ends its own connection, not the hub."""

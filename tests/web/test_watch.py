@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from jobs.core import access, tombstones
-from tests.web.conftest import wait_until
+from jobs.core import access, submission, tombstones
+from tests.web.conftest import Events, wait_until
 
 
 def test_a_stream_tells_state_changes_and_end(live):
@@ -40,11 +40,7 @@ def test_a_terminal_job_is_done_alone_and_once(live):
 @pytest.mark.parametrize("unknown", ["", "abc", "-1", "99999999999999999", "1" * 40, "٣"])
 def test_an_unknown_id_counts_as_none(live, unknown):
     job = live.running()
-    headers = {"Authorization": f"Bearer {live.keys['submit']}", "Last-Event-ID": unknown.encode()}
-    import requests
-    from tests.web.conftest import Events
-    stream = Events(requests.get(f"{live.url}/jobs/{job.id}/events", headers=headers, stream=True, timeout=10))
-    assert stream.next()[1] == job.version
+    assert live.events(f"/jobs/{job.id}/events", Last_Event_ID=unknown.encode()).next()[1] == job.version
 
 
 def test_resuming_repeats_nothing_and_misses_nothing(live):
@@ -79,7 +75,6 @@ def test_done_comes_exactly_once_to_a_client_that_is_cut_again_and_again(live):
         response = live.get(f"/jobs/{job.id}/events", stream=True, headers=headers)
         if response.status_code == 204:
             break
-        from tests.web.conftest import Events
         for event, id, _, _ in Events(response):
             if event == "comment":
                 continue
@@ -149,11 +144,10 @@ def test_silence_is_filled_with_single_comment_lines(live):
 
 
 def test_head_answers_at_once(live):
-    import requests
     job = live.running()
     for path in (f"/jobs/{job.id}/events", "/events", f"/jobs/{job.id}?wait=20", "/changes?wait=20"):
         began = time.monotonic()
-        answer = requests.head(live.url + path, headers={"Authorization": f"Bearer {live.keys['submit']}"}, timeout=10)
+        answer = live.get(path, method="HEAD")
         assert answer.status_code == 200 and time.monotonic() - began < 1
         assert ("text/event-stream" in answer.headers["Content-Type"]) == path.endswith("events")
 
@@ -204,7 +198,6 @@ def test_a_long_absence_is_made_up_for_in_pages(live):
     position = live.get("/changes").json()["next"]
 
     def many(tx):
-        from jobs.core import submission
         for _ in range(1300):
             submission.accept(tx, submission.Submission(
                 type="demo", owner="many", queue="default", payload="{}", timeout=60, retention=600, max_attempts=3,
@@ -281,15 +274,16 @@ def test_no_update_is_missed_between_reading_and_parking(live):
 
 def test_purging_ends_the_wait(live):
     job = live.running()
-    live.finish(job)
-    done = live.running()
-    stream = live.events(f"/jobs/{done.id}/events")
-    stream.next()
-    live.finish(done)
-    assert stream.rest()[-1][0] == "done"
+    row = live.finish(job)
     everything = live.events("/events", role="read")
-    wait_until(lambda: live.facts()["seats"] == 1)
+    answers = []
+    poll = threading.Thread(target=lambda: answers.append(
+        live.get(f"/jobs/{job.id}?wait=20", headers={"If-None-Match": f'"{row.version}"'})))
+    poll.start()
+    wait_until(lambda: live.facts()["seats"] == 2)
     live.db.write(lambda tx: tombstones.purge(tx, job.id))
+    poll.join()
+    assert answers[0].status_code == 410 and answers[0].json()["type"].endswith("/problems/gone")
     following = live.job()
     assert everything.next()[2]["id"] == str(following.id)  # a tombstone is no event
 
@@ -310,16 +304,37 @@ def test_a_revoked_key_closes_its_streams(live):
 
 
 def test_a_slow_reader_is_dropped_and_the_others_are_not(live):
-    slow, quick = live.open("/events"), live.events("/events")
+    slow, quick = live.open("/events", receive_buffer=4096), live.events("/events")
     wait_until(lambda: live.facts()["seats"] == 2)
-    done = 0
-    jobs = [live.running() for _ in range(150)]
-    for job in jobs:
-        live.finish(job, json.dumps("x" * 60_000))
-    while done < 150:
-        done += quick.next()[0] == "done"
+    for _ in range(15):
+        jobs = {str(live.finish(live.running(), json.dumps("x" * 60_000)).id) for _ in range(10)}
+        while jobs:
+            event, _, data, _ = quick.next()
+            if event == "done":
+                jobs.discard(data["id"])
     wait_until(lambda: live.facts()["seats"] == 1)
     slow.close()
+
+
+def test_following_a_log(live):
+    job, other = live.running(), live.running()
+    live.write_lines(job, "one", "two\nthree\r\nfour")
+    stream = live.events(f"/jobs/{job.id}/logs")
+    event, first, data, block = stream.next()
+    assert (event, data["line"], data["id"], block[:5]) == ("line", "one", first, "retry")
+    assert stream.next()[2]["line"] == "two\nthree\r\nfour"
+    wait_until(lambda: live.facts()["seats"] == 1)
+    live.write_lines(other, "not mine")
+    live.write_lines(job, "five")
+    live.report(job, 1)
+    event, last, data, _ = stream.next()
+    assert data["line"] == "five"
+    live.write_lines(job, "six")
+    live.finish(job)
+    assert [(event[0], event[2].get("line")) for event in stream.rest()] == [("line", "six"), ("done", None)]
+    resumed = live.events(f"/jobs/{job.id}/logs", Last_Event_ID=last).rest()
+    assert [(event[0], event[2].get("line")) for event in resumed] == [("line", "six"), ("done", None)]
+    assert live.get(f"/jobs/{job.id}/logs", headers={"Last-Event-ID": str(resumed[0][1])}).status_code == 204
 
 
 def test_the_cap(own_live):
