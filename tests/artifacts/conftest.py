@@ -12,6 +12,7 @@ from jobs import settings as settings_module
 from jobs.artifacts.store import open_store
 from jobs.core import models
 from jobs.db import Database
+from tests.artifacts.given import House
 
 S3_SETTINGS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 
@@ -95,3 +96,16 @@ def made(store):
         return path
 
     return make
+
+
+@pytest.fixture
+def clock_file(tmp_path, monkeypatch):
+    """Move everybody's clock: `clock_file(3600)`."""
+    path = tmp_path / "clock"
+    monkeypatch.setenv("ACCEPTED_TEST_CLOCK", str(path))
+    return lambda seconds: path.write_text(str(seconds))
+
+
+@pytest.fixture
+def house(db, store, settings, made):
+    return House(db, store, settings, made)
