@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from jobs import clock
-from jobs.artifacts.store import Store
+from jobs.artifacts.store import Leaf, Store
 from jobs.core import resources, tombstones
 from jobs.db import Database, Transaction, placeholders
 from jobs.errors import StorageUnavailable
@@ -23,63 +23,92 @@ from jobs.settings import Settings
 ORPHANED_AFTER = 3600  # seconds; the time between bytes and row is milliseconds
 _ORPHANS_EVERY = 3600  # seconds; looking for them reads the whole store
 _BATCH = 100
+_SLICE = 0.2           # seconds that one sweep takes at most, but for the batch that it is in
 _log = logging.getLogger("accepted.retention")
 
 
-def sweep(db: Database, store: Store, settings: Settings, seconds: float = 1.0) -> int:
-    """Remove what has had its time, for about `seconds` at most; how many things that were. Call it every few seconds."""
-    end = clock.monotonic() + seconds
-    removed = _doomed(db, store, end)  # first, because on a full disk this is what makes room
-    for forget in (tombstones.bury_expired, _forget_tombstones(settings), resources.expire, _expire_uploads):
-        removed += _in_batches(db, forget, end)
-    removed += _doomed(db, store, end)
-    if _is_time_for_orphans(db):
-        removed += sweep_orphans(db, store) + sweep_folders(db, store, settings)
-    return removed
+class Retention:
+    """Call `sweep` every few seconds; it remembers how far it has come with looking for orphans."""
 
+    def __init__(self, db: Database, store: Store, settings: Settings):
+        self._db, self._store, self._settings = db, store, settings
+        self._leaves: Iterator[Leaf] = iter(())
+        self._next_orphans = 0.0
+        self._end = 0.0
 
-def sweep_orphans(db: Database, store: Store, age: float = ORPHANED_AFTER) -> int:
-    """Delete from the store what has lain there for `age` seconds without a row; how many artifacts that were."""
-    old = (leaf.key for leaf in store.leaves() if leaf.age >= age)
-    removed = 0
-    while keys := list(islice(old, _BATCH)):
-        names, named = placeholders("key", keys)
-        known = {row.key for row in db.read().all(f"SELECT key FROM artifacts WHERE key IN ({names})", **named)}
-        for key in keys:
-            if key not in known:
-                store.delete(key)
-                _log.warning("deleted %s, which no artifact names", key)
-                removed += 1
-    return removed
+    def sweep(self) -> int:
+        """Remove what has had its time; how many things that were."""
+        self._end = clock.monotonic() + _SLICE
+        removed = self._delete_doomed()  # first, because on a full disk this is what makes room
+        for forget in (tombstones.bury_expired, self._forget_tombstones, resources.expire, _expire_uploads):
+            removed += self._in_batches(forget)
+        removed += self._delete_doomed()
+        if clock.monotonic() >= self._next_orphans:
+            self._next_orphans = clock.monotonic() + _ORPHANS_EVERY
+            self._leaves = self._store.leaves()
+            removed += self._sweep_folders()
+        return removed + self._sweep_orphans()
 
+    def _in_time(self) -> bool:
+        return clock.monotonic() < self._end
 
-def sweep_folders(db: Database, store: Store, settings: Settings, age: float = ORPHANED_AFTER) -> int:
-    """Delete temporary files untouched for `age` seconds, and working folders whose attempt no longer runs; how many."""
-    removed = 0
-    for leftover in _old(store.scratch, age):
-        _remove(leftover)
-        removed += 1
-    for folder in _old(settings.data_dir / "work", age):
-        attempt = re.match(r"(\d+)-(\d+)", folder.name)
-        if not attempt or not db.read().value("SELECT 1 FROM leases WHERE job_id = :id AND attempt = :attempt",
-                                              id=int(attempt[1]), attempt=int(attempt[2])):
-            _remove(folder)
-            removed += 1
-    return removed
+    def _in_batches(self, forget: Callable[..., int]) -> int:
+        removed = 0
+        while self._in_time():
+            number = self._db.write(lambda tx: forget(tx, limit=_BATCH))
+            removed += number
+            if number < _BATCH:
+                break
+        return removed
 
+    def _forget_tombstones(self, tx: Transaction, limit: int) -> int:
+        return tombstones.forget(tx, self._settings.tombstones, limit)
 
-def _in_batches(db: Database, forget: Callable[..., int], end: float) -> int:
-    removed = 0
-    while clock.monotonic() < end:
-        number = db.write(lambda tx: forget(tx, limit=_BATCH))
-        removed += number
-        if number < _BATCH:
-            break
-    return removed
+    def _delete_doomed(self) -> int:
+        """Delete the bytes of doomed artifacts, then their rows. One whose bytes cannot be deleted now keeps its row."""
+        removed, last = 0, 0
+        while self._in_time():
+            rows = self._db.read().all("SELECT id, key FROM artifacts WHERE state = 'doomed' AND id > :last ORDER BY id "
+                                       "LIMIT :limit", last=last, limit=_BATCH)
+            if not rows:
+                break
+            last = rows[-1].id
+            deleted = [row.id for row in rows if self._delete(row.key)]
+            removed += self._db.write(lambda tx, ids=deleted: _drop(tx, ids)) if deleted else 0
+        return removed
 
+    def _sweep_orphans(self) -> int:
+        """Delete from the store what has lain there for an hour without a row, going on where the last call stopped."""
+        removed = 0
+        while self._in_time() and (leaves := list(islice(self._leaves, _BATCH))):
+            old = [leaf.key for leaf in leaves if leaf.age >= ORPHANED_AFTER]
+            names, named = placeholders("key", old)
+            known = {row.key for row in self._db.read().all(f"SELECT key FROM artifacts WHERE key IN ({names})", **named)}
+            for key in old:
+                if key not in known and self._delete(key):
+                    _log.warning("deleted %s, which no artifact names", key)
+                    removed += 1
+        return removed
 
-def _forget_tombstones(settings: Settings) -> Callable[..., int]:
-    return lambda tx, limit: tombstones.forget(tx, settings.tombstones, limit)
+    def _sweep_folders(self) -> int:
+        """Delete temporary files untouched for an hour, and working folders whose attempt no longer runs."""
+        removed = 0
+        for leftover in _untouched(self._store.scratch):
+            removed += _remove(leftover)
+        for folder in _untouched(self._settings.data_dir / "work"):
+            attempt = re.match(r"(\d+)-(\d+)", folder.name)
+            if not attempt or not self._db.read().value(
+                    "SELECT 1 FROM leases WHERE job_id = :id AND attempt = :attempt", id=int(attempt[1]), attempt=int(attempt[2])):
+                removed += _remove(folder)
+        return removed
+
+    def _delete(self, key: str) -> bool:
+        try:
+            self._store.delete(key)
+            return True
+        except (OSError, ValueError, StorageUnavailable) as error:
+            _log.error("%s cannot be deleted: %s", key, error)
+            return False
 
 
 def _expire_uploads(tx: Transaction, limit: int) -> int:
@@ -90,59 +119,27 @@ def _expire_uploads(tx: Transaction, limit: int) -> int:
                        ORDER BY expires_at LIMIT :limit)""", now=tx.now, limit=limit)
 
 
-def _doomed(db: Database, store: Store, end: float) -> int:
-    """Delete the bytes of doomed artifacts, then their rows. One whose bytes cannot be deleted now keeps its row."""
-    removed, last = 0, 0
-    while clock.monotonic() < end:
-        rows = db.read().all("SELECT id, key FROM artifacts WHERE state = 'doomed' AND id > :last ORDER BY id LIMIT :limit",
-                             last=last, limit=_BATCH)
-        if not rows:
-            break
-        last = rows[-1].id
-        deleted = [row.id for row in rows if _delete(store, row.key)]
-        removed += db.write(lambda tx, ids=deleted: _drop(tx, ids)) if deleted else 0
-    return removed
-
-
-def _delete(store: Store, key: str) -> bool:
-    try:
-        store.delete(key)
-        return True
-    except (OSError, ValueError, StorageUnavailable) as error:
-        _log.error("%s cannot be deleted: %s", key, error)
-        return False
-
-
 def _drop(tx: Transaction, ids: list[int]) -> int:
     names, named = placeholders("id", ids)
     return tx.run(f"DELETE FROM artifacts WHERE id IN ({names}) AND state = 'doomed'", **named)
 
 
-def _is_time_for_orphans(db: Database) -> bool:
-    now = int(clock.now().timestamp())
-    last = db.read().value("SELECT value FROM meta WHERE name = 'orphans_swept'")
-    if last is not None and 0 <= now - last < _ORPHANS_EVERY:
-        return False
-    db.write(lambda tx: tx.run("""INSERT INTO meta (name, value) VALUES ('orphans_swept', :now)
-                                  ON CONFLICT (name) DO UPDATE SET value = :now""", now=now), durable=False)
-    return True
-
-
-def _old(folder: Path, age: float) -> Iterator[Path]:
-    """Entries in which nothing was touched for `age` seconds, by the clock of the file system."""
+def _untouched(folder: Path) -> Iterator[Path]:
+    """Entries in which nothing was touched for an hour, by the clock of the file system."""
     for entry in list(folder.iterdir()) if folder.is_dir() else ():
         inside = entry.rglob("*") if entry.is_dir() and not entry.is_symlink() else ()
         try:
             touched = max(path.lstat().st_mtime for path in (entry, *inside))
         except FileNotFoundError:
             continue  # in use
-        if time.time() - touched >= age:
+        if time.time() - touched >= ORPHANED_AFTER:
             yield entry
 
 
-def _remove(path: Path) -> None:
+def _remove(path: Path) -> int:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
     _log.info("removed the leftover %s", path.name)
+    return 1

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -78,10 +79,16 @@ class Store(Protocol):
 def open_store(settings: Settings) -> Store:
     """The store that the settings name."""
     if settings.artifacts_url:
-        from jobs.artifacts.remote import RemoteStore  # needs fsspec, an optional extra
-
-        return RemoteStore(settings.artifacts_url, settings.data_dir / "tmp")
+        return _remote(settings.artifacts_url, settings.data_dir / "tmp")
     return LocalStore(settings.data_dir / "artifacts")
+
+
+@lru_cache
+def _remote(url: str, scratch: Path) -> Store:
+    """One for the whole process: a client takes half a second to make."""
+    from jobs.artifacts.remote import RemoteStore  # needs fsspec, an optional extra
+
+    return RemoteStore(url, scratch)
 
 
 def new_key(area: str, group: str | int, name: str) -> str:

@@ -14,6 +14,8 @@ from types import FrameType
 import redis
 
 from jobs import clock
+from jobs.artifacts.retention import Retention
+from jobs.artifacts.store import open_store
 from jobs.db import Database
 from jobs.doorbell import Doorbell
 from jobs.errors import StorageUnavailable
@@ -25,6 +27,7 @@ from jobs.work.sweeper import Sweeper
 
 TICK = 0.25        # seconds that one wait for the bell lasts at most
 DISPATCH = 1.0     # seconds between looks at what is due when no bell rings
+RETENTION = 5.0    # seconds between looks at what has had its time
 _log = logging.getLogger("accepted.dispatcher")
 
 
@@ -67,7 +70,8 @@ class Dispatcher:
         self._log_seen: tuple | None = None
         self._dispatch = Task("dispatch", DISPATCH, self.dispatch)
         self._tasks = [self._dispatch, Task("checkpoint", TICK, self._checkpoint),
-                       Task("sweep", min(1.0, settings.lease / 4), Sweeper(self._db, settings.lease).sweep)]
+                       Task("sweep", min(1.0, settings.lease / 4), Sweeper(self._db, settings.lease).sweep),
+                       Task("retention", RETENTION, Retention(self._db, open_store(settings), settings).sweep)]
 
     def run(self) -> int:
         """Lead whenever nobody else does, until a signal comes; the exit code."""

@@ -1,16 +1,17 @@
 """What a job reads: uploads and artifacts of its owner, and downloads from outside."""
 
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jobs.artifacts import records
+from jobs.artifacts.store import open_store
 from jobs.errors import Problem
 
 if TYPE_CHECKING:
     from jobs.work.context import Context
 
-_ARTIFACT = re.compile(r"(?:/v1/artifacts/)?(\d{1,18})(?:/content)?")
+_ARTIFACT = re.compile(r"(?:/v1/artifacts/)?(\d{1,18})(?:/content|/signed/.+)?")
 
 
 def artifact_id(source: str | int, base_url: str) -> int | None:
@@ -30,21 +31,16 @@ def open_input(job: "Context", source: str | int) -> Path:
 
 
 def _stored(job: "Context", number: int) -> Path:
-    from jobs.artifacts.store import open_store  # it may bring S3's client along, which most jobs do without
-
     with job.whole():
-        row = job._db.read().one("SELECT * FROM artifacts WHERE id = :id AND owner = :owner AND state = 'whole'",
-                                 id=number, owner=job.owner)
+        row = records.readable_by_job(job._db.read(), number, job._row)
     if row is None or row.kind == "folder":
         raise Problem("unknown-input", f"There is no artifact {number}.")
     store = open_store(job.settings)
     local = store.local_path(row.key)
-    if local is not None:
-        return local
-    copy = job.scratch("input")
-    with store.open(row.key) as source, copy.open("wb") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
-    return copy
+    if local is None:
+        local = job.scratch("input")
+        store.fetch(row.key, local)
+    return local
 
 
 def fetch(job: "Context", url: str, to: Path | None = None, max_bytes: int | None = None) -> Path:

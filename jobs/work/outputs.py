@@ -5,24 +5,24 @@ Each is written into the attempt's temporary folder, hashed on the way, moved in
 
 import hashlib
 import io
-import mimetypes
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from jobs.db import Row
-    from jobs.work.context import Context
+from jobs.artifacts import publish
+from jobs.artifacts.store import open_store
+from jobs.work.alarm import AttemptLost
 
-_FOLDER = "application/x-directory"
+if TYPE_CHECKING:
+    from jobs.work.context import Context
 
 
 @contextmanager
 def file(job: "Context", name: str, media_type: str | None) -> Iterator[IO]:
     """See `Context.artifact`."""
-    media_type = media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    media_type = media_type or publish.media_type_of(name)
     path = job.scratch(_safe(name))
     raw = _Hashed(path)
     out: IO = io.BufferedWriter(raw, 1 << 16)
@@ -33,7 +33,7 @@ def file(job: "Context", name: str, media_type: str | None) -> Iterator[IO]:
     finally:
         out.close()
     with job.whole():
-        _publish(job, out, path, "file", name, media_type, raw.digest(path))
+        _publish(job, out, path, name, media_type=media_type, sha256=raw.digest(path))
 
 
 @contextmanager
@@ -42,36 +42,23 @@ def folder(job: "Context", name: str) -> Iterator["Folder"]:
     path = Folder(job.scratch(_safe(name)))
     path.mkdir()
     yield path
-    for inner in path.rglob("*"):
-        if inner.is_symlink():
-            raise ValueError(f"{inner.relative_to(path)} is a symbolic link; an artifact holds plain files only")
     with job.whole():
-        _publish(job, path, path, "folder", name, _FOLDER, None)
+        _publish(job, path, path, name)
 
 
 class Folder(type(Path())):
     """A Path that can be told what it was recorded as."""
 
 
-def _publish(job: "Context", out: IO | Folder, path: Path, kind: str, name: str, media_type: str, sha256: str | None) -> None:
-    from jobs.artifacts.store import open_store  # it may bring S3's client along, which most jobs do without
-
-    key = f"jobs/{job.id}/{job.attempt}/{path.parent.name}-{path.name}"
-    store = open_store(job.settings)
-    if kind == "folder":
-        size = sum(inner.stat().st_size for inner in path.rglob("*") if inner.is_file())
-        store.put_folder(Path(path), key)
-    else:
-        size = path.stat().st_size
-        store.put_file(path, key)
-    row = job.write(lambda tx: _record(tx, job, kind=kind, name=name, media_type=media_type, size=size, sha256=sha256, key=key))
+def _publish(job: "Context", out: IO | Folder, path: Path, name: str, **known: str) -> None:
+    """Hand it to the store and record it, as long as this attempt holds the lease; else AttemptLost."""
+    put = publish.folder if path.is_dir() else publish.file
+    row = put(job._db, open_store(job.settings), job.settings, Path(path), owner=job.owner, job_id=int(job.id),
+              attempt=job.attempt, name=name, **known)
+    if row is None:
+        raise AttemptLost
     out.id, out.href = str(row.id), f"/v1/artifacts/{row.id}"
-
-
-def _record(tx, job: "Context", **members) -> "Row":
-    return tx.one("""INSERT INTO artifacts (owner, kind, job_id, attempt, name, media_type, size, sha256, key, state, created_at)
-                     VALUES (:owner, :kind, :job_id, :attempt, :name, :media_type, :size, :sha256, :key, 'whole', :now)
-                     RETURNING *""", owner=job.owner, job_id=int(job.id), attempt=job.attempt, now=tx.now, **members)
+    out.url, out.expires_at = row.link, row.link_expires_at
 
 
 def _safe(name: str) -> str:
