@@ -16,7 +16,7 @@ from jobs.work.job_type import JobType, Registry
 
 CLEANUP_SECONDS = 30
 _BACKOFF = (2, 10, 60, 300)  # seconds before attempt 2, 3, …; each varied by a quarter, so that retries do not march in step
-_log = logging.getLogger("accepted.worker")
+_log = logging.getLogger(__name__)
 
 
 def perform(row: Row, job: Context, registry: Registry, alarm: Alarm) -> Outcome | None:
