@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jobs.leash import tie_to_parent
 from jobs.work import process
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def run(job: "Context", argv: list[str], *, on_line: Callable[[str], None] | Non
     take = on_line or (job.log if log else lambda line: None)
     with job.whole(), errors.open("wb") as sink:
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sink, cwd=cwd, env=env,
-                                 preexec_fn=lambda: process.die_with_parent(horse))
+                                 preexec_fn=lambda: tie_to_parent(horse))
         try:
             tail = _Tail(errors, job.log if log else lambda line: None)
             for line in _lines(job, child, tail):

@@ -6,7 +6,6 @@ is waited for, and nothing here is lost when the process dies.
 
 import logging
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
@@ -28,7 +27,7 @@ from jobs.work.sweeper import Sweeper
 TICK = 0.25        # seconds that one wait for the bell lasts at most
 DISPATCH = 1.0     # seconds between looks at what is due when no bell rings
 RETENTION = 5.0    # seconds between looks at what has had its time
-_log = logging.getLogger("accepted.dispatcher")
+_log = logging.getLogger(__name__)
 
 
 @dataclass

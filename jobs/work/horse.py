@@ -11,10 +11,11 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from jobs.core import claim, lifecycle
 from jobs.core.outcome import Outcome
+from jobs.core.states import Status
 from jobs.db import Database, Row, Transaction
 from jobs.errors import StorageUnavailable
 from jobs.settings import Settings
@@ -28,7 +29,8 @@ from jobs.work.traces import Traces
 JOBS = 1000            # after so many jobs a horse retires: whatever leaks slowly ends there
 MEMORY = 1024 ** 3     # bytes by which a horse may grow
 _PATIENCE = 2          # seconds at most between tries to write to a database that does not take it
-_log = logging.getLogger("accepted.worker")
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Horse:
@@ -63,19 +65,19 @@ class Horse:
 
     def _obey(self, order: dict) -> None:
         if order["do"] == "work":
-            retire = self._work()
-            self._channel.send(tell="done", retire=retire)
+            status, retire = self._work()
+            self._channel.send(tell="done", status=status, retire=retire)
         elif order["do"] == "clean":
             self._clean(order["id"], order["attempt"])
-            self._channel.send(tell="done", retire="clean-up")
+            self._channel.send(tell="done", status=None, retire=None)
 
     # One job
 
-    def _work(self) -> str | None:
-        """Claim, perform, settle; why this horse should retire, or None."""
+    def _work(self) -> tuple[Status | None, str | None]:
+        """Claim, perform, settle; where the job then stands, and why this horse should retire, or None."""
         row = self._persist(lambda tx: claim.claim_next(tx, self._queue, self._worker, self._registry.limits), durable=False)
         if row is None:
-            return None
+            return None, None
         self._channel.send(tell="claimed", id=row.id, attempt=row.attempt, type=row.type, owner=row.owner,
                            timeout=row.timeout, cleanup=self._has_cleanup(row))
         traces = Traces()
@@ -85,11 +87,10 @@ class Horse:
                 runner.clean(row, job, self._registry.get(row.type), self._alarm)
             outcome = runner.perform(row, job, self._registry, self._alarm)
             self._leave(job)
-            if outcome is not None:
-                self._settle(row, outcome)
+            status = self._settle(row, outcome) if outcome is not None else None
         finally:
             job.close()
-        return self._reason_to_retire(row, traces)
+        return status, self._reason_to_retire(row, traces)
 
     def _leave(self, job: Context) -> None:
         """Tell that the handler is through, and wait until what it reported and logged is on disk."""
@@ -98,8 +99,8 @@ class Horse:
             while (self._channel.receive(None) or {}).get("do") != "go on":
                 pass  # a cancel that comes now comes too late
 
-    def _settle(self, row: Row, outcome: Outcome) -> None:
-        self._persist(lambda tx: lifecycle.settle(tx, row.id, row.attempt, outcome))
+    def _settle(self, row: Row, outcome: Outcome) -> Status | None:
+        return self._persist(lambda tx: lifecycle.settle(tx, row.id, row.attempt, outcome))
 
     def _clean(self, job_id: int, attempt: int) -> None:
         """Run the clean-up of an attempt whose own horse died."""
@@ -124,7 +125,7 @@ class Horse:
                                       id=row.id, attempt=row.attempt - 1)
         return bool(error) and json.loads(error).get("type", "").endswith("/worker-lost")
 
-    def _persist(self, function: Callable[[Transaction], object], durable: bool = True) -> Row | None:
+    def _persist(self, function: Callable[[Transaction], T], durable: bool = True) -> T:
         """Write, however long the database takes to be writable again; the worker hears that we still try."""
         pause = 0.05
         while True:

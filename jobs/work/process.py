@@ -1,7 +1,7 @@
-"""What the worker asks of the operating system about processes.
+"""What the worker asks of the operating system about the processes below it (`jobs.leash` has what ties them to it).
 
-Linux is the full platform. Elsewhere there is no parent-death signal and no subreaper: a worker that is killed with
-SIGKILL may then leave a job's child processes behind.
+Linux is the full platform. Elsewhere there is no subreaper: a job's child that has left the horse's process group and
+whose own parent has ended is not found.
 """
 
 import contextlib
@@ -13,18 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform.startswith("linux")
-_libc = ctypes.CDLL(None, use_errno=True) if _LINUX else None
-
-
-def die_with_parent(parent: int) -> None:
-    """Be killed when the process `parent`, which has just forked us, ends. For use in the child."""
-    if _libc:
-        _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)  # it ended before we could ask
+_libc = ctypes.CDLL(None) if _LINUX else None
 
 
 def adopt_orphans() -> None:

@@ -6,6 +6,7 @@ import select
 import time
 from collections.abc import Callable
 
+from jobs.leash import tie_to_parent
 from jobs.work import process
 from jobs.work.channel import Channel, Closed
 
@@ -21,7 +22,7 @@ class Reins:
         if not self.pid:
             try:
                 process.own_group()
-                process.die_with_parent(worker)
+                tie_to_parent(worker)
                 self._channel.close()
                 ride(theirs)
             finally:

@@ -9,11 +9,12 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from jobs import clock
 from jobs.core import journal, lifecycle
 from jobs.core.outcome import Cancelled
+from jobs.core.states import Status
 from jobs.db import Database, Transaction
 from jobs.doorbell import Doorbell
 from jobs.errors import Problem, StorageUnavailable
@@ -34,7 +35,9 @@ OVERTIME = 5.0         # seconds from the time-out until the horse is killed
 CLOSING = runner.CLEANUP_SECONDS + 10.0  # seconds that clean-up, last writes and settling may take
 CLAIMING = 60.0        # seconds that a claim may take
 MUTE = 5.0             # seconds without the doorbell after Redis did not take a message
-_log = logging.getLogger("accepted.worker")
+_log = logging.getLogger(__name__)
+_told = logging.getLogger("accepted.jobs")  # what is told of each job even when little is
+T = TypeVar("T")
 
 
 class Rider:
@@ -79,8 +82,7 @@ class Rider:
 
     def close(self) -> None:
         """Let the horse go."""
-        if self._horse is not None:
-            self._dismount()
+        self._dismount()
         self._db.close()
 
     # The ride
@@ -109,6 +111,7 @@ class Rider:
             case "claimed":
                 self._job = job = Attempt(**word)
                 job.ends(job.since + job.timeout + OVERTIME, Fate.TIMED_OUT)
+                _told.info("job %s (%s) started, attempt %s", job.id, job.type, job.attempt)
                 started()
             case "progress":
                 job.state, job.unwritten, job.unpublished = word, True, True
@@ -124,6 +127,8 @@ class Rider:
             case "done":
                 if job is None:
                     started()
+                else:
+                    self._tell_end(word["status"])
                 if word["retire"]:
                     self._retire(word["retire"])
                 return True
@@ -217,15 +222,21 @@ class Rider:
         if now >= self._muted_until and not self._doorbell.publish(message):
             self._muted_until = now + MUTE
 
+    def _tell_end(self, status: str | None) -> None:
+        job = self._job
+        _told.info("job %s (%s) %s after %.1f s", job.id, job.type, status or "was given to another worker",
+                   clock.monotonic() - job.since)
+
     # The end of a ride that the horse did not end itself
 
     def _conclude(self, fate: Fate) -> None:
         job = self._job
         self._dismount()
         if job is None:
+            _log.warning("the horse was put down before it had a job: %s", fate)
             self._persist(self._lose_what_was_claimed)
             return
-        _log.warning("%s %s, attempt %s: the horse was put down: %s", job.type, job.id, job.attempt, fate)
+        _log.warning("job %s (%s), attempt %s: the horse was put down: %s", job.id, job.type, job.attempt, fate)
         if fate is Fate.LOST:
             self._words.clear()
         elif fate is Fate.CANCELLED:
@@ -238,7 +249,7 @@ class Rider:
         shutil.rmtree(workdir_of(self._settings, job.id, job.attempt), ignore_errors=True)
 
     def _settle(self, job: Attempt, fate: Fate) -> None:
-        def write(tx: Transaction) -> object:
+        def write(tx: Transaction) -> Status | None:
             journal.write(tx, job.id, job.attempt, job.lines)
             if job.unwritten:
                 lifecycle.report(tx, job.id, job.attempt, **job.state)
@@ -252,7 +263,7 @@ class Rider:
                 case _:
                     return lifecycle.settle(tx, job.id, job.attempt, runner.crashed(job.attempt))
 
-        self._persist(write)
+        self._tell_end(self._persist(write))
 
     def _lose_what_was_claimed(self, tx: Transaction) -> None:
         """The horse died before it could say what it had claimed; its lease bears our name."""
@@ -270,16 +281,15 @@ class Rider:
         self._watch(lambda: None, lambda: None)
         self._dismount()
 
-    def _persist(self, function: Callable[[Transaction], object]) -> None:
+    def _persist(self, function: Callable[[Transaction], T]) -> T | None:
         """Write, however long the database takes to be writable again; a worker that must stop leaves it to the sweeper."""
         while True:
             try:
-                self._db.write(function)
-                return
+                return self._db.write(function)
             except StorageUnavailable as error:
                 _log.warning("the database cannot be written: %s", error)
                 if self._must_end() is not None:
-                    return
+                    return None
                 time.sleep(1)
 
     def _retire(self, reason: str) -> None:
@@ -287,6 +297,7 @@ class Rider:
         self._dismount()
 
     def _dismount(self) -> None:
-        self._horse.put_down()
+        if self._horse is not None:
+            self._horse.put_down()
         self._horse = None
         self._words.clear()

@@ -16,8 +16,7 @@ from jobs.work.job_type import JobType, Registry
 
 CLEANUP_SECONDS = 30
 _BACKOFF = (2, 10, 60, 300)  # seconds before attempt 2, 3, …; each varied by a quarter, so that retries do not march in step
-_log = logging.getLogger("accepted.worker")
-_told = logging.getLogger("accepted.jobs")  # a line for each attempt; the terminal shows these even when it is quiet
+_log = logging.getLogger(__name__)
 
 
 def perform(row: Row, job: Context, registry: Registry, alarm: Alarm) -> Outcome | None:
@@ -31,7 +30,6 @@ def perform(row: Row, job: Context, registry: Registry, alarm: Alarm) -> Outcome
     outcome = _run(row, job, kind, alarm)
     if not isinstance(outcome, Succeeded):
         clean(row, job, kind, alarm)
-    _told.info("%s %s, attempt %s: %s", row.type, row.id, row.attempt, type(outcome).__name__.lower() if outcome else "lost")
     return outcome
 
 

@@ -12,7 +12,7 @@ from jobs.db import Database, Row
 from jobs.errors import Problem
 
 _BATCH = 100
-_log = logging.getLogger("accepted.sweeper")
+_log = logging.getLogger(__name__)
 
 
 class Sweeper:

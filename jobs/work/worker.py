@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -36,7 +35,7 @@ ANNOUNCE = 10.0        # seconds between signs of life in Redis
 ANNOUNCE_CHANGE = 1.0  # seconds from one sign to the next when the state has changed
 STEP = 1               # seconds that one wait for a ticket lasts
 WORKER_TTL = 60        # seconds until a worker that gave no sign is no longer listed
-_log = logging.getLogger("accepted.worker")
+_log = logging.getLogger(__name__)
 
 
 class Worker(rq.Worker):

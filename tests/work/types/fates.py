@@ -61,7 +61,7 @@ def children(job, path, how, then):
     """Start a child, one in a session of its own, and an orphan of a double fork; note their pids."""
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     started = [subprocess.Popen(sleeper).pid, subprocess.Popen(sleeper, start_new_session=True).pid]
-    orphan = "import os, time, sys\nif os.fork(): os._exit(0)\nos.setsid()\nprint(os.getpid(), flush=True)\nos.close(1)\ntime.sleep(600)"
+    orphan = "import os, time, sys\nif os.fork(): os._exit(0)\nos.setsid()\nprint(os.getpid(), flush=True)\nos.close(1); os.close(2)\ntime.sleep(600)"
     started.append(int(subprocess.run([sys.executable, "-c", orphan], capture_output=True, text=True).stdout))
     Path(path).write_text(" ".join(map(str, [os.getpid(), *started])))
     while then == "wait":

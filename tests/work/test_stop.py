@@ -1,0 +1,142 @@
+"""Cancel, time-out, and what a job leaves running."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from tests.work.house import alive, wait_for
+
+
+def noted(path):
+    """The pids that a handler has noted."""
+    wait_for(lambda: path.exists() and path.read_text().strip(), what="the handler's note")
+    return [int(word) for word in path.read_text().split()]
+
+
+def elapsed(since):
+    return time.monotonic() - since
+
+
+def test_a_cooperative_handler_stops_at_its_next_report(shared):
+    id = shared.submit("demo.drill", seconds=60, steps=600)
+    shared.running(id)
+    shared.cancel(id)
+    since = time.monotonic()
+    assert shared.finished(id).status == "cancelled"
+    assert elapsed(since) < 0.9  # by itself, before the grace of 1 s ends
+
+
+def test_the_horse_survives_a_cooperative_cancel(shared):
+    def pid():
+        return json.loads(shared.finished(shared.submit("test.pid")).result)["pid"]
+    before = pid()
+    id = shared.submit("demo.drill", seconds=60, steps=600)
+    shared.running(id)
+    shared.cancel(id)
+    shared.finished(id)
+    assert pid() == before
+
+
+def test_a_drill_that_ignores_the_cancel_is_killed_after_the_grace(shared):
+    id = shared.submit("demo.drill", seconds=60, steps=600, ignoreCancel=True)
+    shared.running(id)
+    shared.cancel(id)
+    since = time.monotonic()
+    assert shared.finished(id).status == "cancelled"
+    assert 0.9 < elapsed(since) < 3  # grace 1 s + 2 s
+
+
+def test_a_forced_cancel_takes_every_descendant_along(shared, tmp_path):
+    path = tmp_path / "pids"
+    id = shared.submit("test.children", path=str(path), timeout=10)
+    pids = noted(path)
+    assert len(pids) == 4 and all(map(alive, pids))
+    shared.cancel(id)
+    assert shared.finished(id).status == "cancelled"
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.parametrize("then", ["poll", "return"])
+def test_what_a_job_leaves_running_is_killed(shared, tmp_path, then):
+    path = tmp_path / "pids"
+    id = shared.submit("test.children", path=str(path), then=then)
+    horse, *children = noted(path)
+    if then == "poll":
+        shared.cancel(id)
+    shared.finished(id)
+    wait_for(lambda: not any(map(alive, children)), 3, "the children's end")
+    wait_for(lambda: not alive(horse), 3, "the horse to retire")
+    assert "test.children" in shared.text() and "3 child processes" in shared.text()
+
+
+@pytest.mark.parametrize("how", ["cwd", "environment", "umask", "signals", "threads", "files"])
+def test_a_horse_that_a_job_changed_retires(shared, how):
+    id = shared.submit("test.leak", how=how)
+    horse = json.loads(shared.finished(id).result)
+    wait_for(lambda: not alive(horse), 3, "the horse to retire")
+    names = {"cwd": "working directory", "signals": "signal handlers", "files": "open files"}
+    wait_for(lambda: f"test.leak {id} left changed: {names.get(how, how)}" in shared.text(), 3, "the line in the log")
+
+
+def test_the_clean_up_runs_after_a_cancel(shared, tmp_path):
+    for how in ("poll", "sleep"):
+        path = tmp_path / how
+        id = shared.submit("test.undone", path=str(path), how=how)
+        wait_for(path.exists, what="the handler")
+        shared.cancel(id)
+        assert shared.finished(id).status == "cancelled"
+        wait_for(lambda: f"undo {id}:1" in path.read_text(), what="the clean-up")
+
+
+def test_the_time_out_is_no_exception_and_a_c_loop_is_killed(house, tmp_path):
+    house.start("dispatcher")
+    jobs = {}
+    for how in ("exception", "everything", "c-loop"):
+        house.start("worker")
+        jobs[how] = house.submit("test.stubborn", path=str(tmp_path / how), how=how, timeout=1, max_attempts=1)
+    since = time.monotonic()
+    assert house.finished(jobs["exception"]).status == "failed"
+    assert elapsed(since) < 4  # 1 s and the start, not the kill 5 s later
+    for how in ("everything", "c-loop"):
+        assert house.finished(jobs[how]).status == "failed"
+        assert elapsed(since) < 10
+    for how, id in jobs.items():
+        assert house.error(id)["type"] == "/problems/job-timed-out"
+    assert not any(alive(pid) for how in ("everything", "c-loop") for pid in noted(tmp_path / how))
+    alive(noted(tmp_path / "exception")[0])
+
+
+def test_five_cancels_in_a_row(house):
+    house.start("dispatcher")
+    worker = house.start("worker")
+    for _ in range(20):
+        id = house.submit("demo.drill", seconds=60, steps=600)
+        house.running(id)
+        for _ in range(5):
+            house.cancel(id)
+            time.sleep(0.001)
+        assert house.finished(id).status == "cancelled"
+    assert worker.poll() is None and house.text().count("serves default") == 1
+
+
+def test_a_killed_horse_costs_an_attempt(house, tmp_path):
+    house.start("dispatcher")
+    worker = house.start("worker")
+    path = tmp_path / "notes"
+    id = house.submit("test.sleep", path=str(path), seconds=3)
+    wait_for(path.exists, what="the handler")
+    os.kill(int(path.read_text().split(":")[2]), signal.SIGKILL)
+    wait_for(lambda: house.attempts(id)[0].outcome == "requeued", 2, "the parent to settle")
+    assert json.loads(house.attempts(id)[0].error)["type"] == "/problems/worker-crashed"
+    assert house.finished(id).attempt == 2 and worker.poll() is None
+
+
+def test_an_idle_horse_that_dies_is_replaced(house):
+    house.start("dispatcher")
+    worker = house.start("worker")
+    [horse] = house.horses(worker.pid)
+    os.kill(horse, signal.SIGKILL)
+    assert house.finished(house.submit("test.pid"), 5).status == "succeeded"
