@@ -22,7 +22,7 @@ def alice(server):
 def upload(client, path) -> str:
     """The url of the uploaded file."""
     with path.open("rb") as file:
-        answer = client.post("/v1/files", files={"file": (path.name, file)})
+        answer = client.post("/v1/files", params={"name": path.name}, data=file)
     assert answer.status_code == 201, answer.text
     return answer.json()["url"]
 
@@ -199,3 +199,31 @@ def test_one_rendition_may_fail_alone(stack, clip, tmp_path):  # noqa: F811
     assert video["status"] == "ready" and [one["name"] for one in video["playlists"]] == ["240p"]
     assert client.get(f"{job['resource']}/playlists/360p/index.m3u8").status_code == 404
     assert "360p" not in client.get(f"{job['resource']}/index.m3u8").text
+
+
+PLAY = """async url => {
+    const video = document.createElement('video');
+    video.muted = true;
+    video.src = url;
+    document.body.append(video);
+    const failed = new Promise(done => video.onerror = () => done(video.error.message));
+    const ended = new Promise(done => video.onended = () => done('ended'));
+    const played = video.play().then(() => ended, String);
+    return [await Promise.race([failed, played]), video.duration, video.videoWidth, video.videoHeight];
+}"""
+
+
+@pytest.mark.browser
+def test_chromium_plays_the_master_by_a_signed_link(server, alice, clip, chromium_path):  # noqa: F811
+    from playwright.sync_api import sync_playwright
+    job = alice.finished(transcode(alice, clip("rotated.mp4"), "360p")["id"])
+    [folder] = alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"]
+    link = alice.post(f"/v1/artifacts/{folder['id']}:sign").json()["link"]
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium_path, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.goto(f"{server.url}/livez")
+        outcome, duration, width, height = page.evaluate(PLAY, link.removesuffix("hls") + "index.m3u8")
+        browser.close()
+    assert (outcome, width, height) == ("ended", 360, 640)
+    assert duration == pytest.approx(3, abs=0.1)
