@@ -27,6 +27,14 @@ def upload(client, path) -> str:
     return answer.json()["url"]
 
 
+def test_a_form_uploads_a_large_file_whole(alice, clip):  # noqa: F811
+    path = clip("reel.mp4")
+    with path.open("rb") as file:
+        answer = alice.post("/v1/files", files={"file": ("talk.mp4", file)})
+    assert answer.status_code == 201, answer.text
+    assert (answer.json()["size"], answer.json()["name"]) == (path.stat().st_size, "talk.mp4")
+
+
 def transcode(client, path, *renditions, **more) -> dict:
     """The job, accepted."""
     return client.submit("video.transcode", sourceUrl=upload(client, path), transcode=list(renditions), **more)
