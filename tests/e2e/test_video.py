@@ -27,14 +27,6 @@ def upload(client, path) -> str:
     return answer.json()["url"]
 
 
-def test_a_form_uploads_a_large_file_whole(alice, clip):  # noqa: F811
-    path = clip("reel.mp4")
-    with path.open("rb") as file:
-        answer = alice.post("/v1/files", files={"file": ("talk.mp4", file)})
-    assert answer.status_code == 201, answer.text
-    assert (answer.json()["size"], answer.json()["name"]) == (path.stat().st_size, "talk.mp4")
-
-
 def transcode(client, path, *renditions, **more) -> dict:
     """The job, accepted."""
     return client.submit("video.transcode", sourceUrl=upload(client, path), transcode=list(renditions), **more)
@@ -155,6 +147,14 @@ def test_what_can_be_judged_at_once_is(server, alice, clip):  # noqa: F811
         assert answer.status_code == 422, answer.text
         assert [entry["pointer"] for entry in answer.json().get("errors", [])] == [pointer], answer.text
     assert bob.get("/v1/videos").json()["videos"] == []
+
+
+def test_a_form_uploads_a_large_file_whole(alice, clip):  # noqa: F811
+    path = clip("reel.mp4")
+    with path.open("rb") as file:
+        answer = alice.post("/v1/files", files={"file": ("talk.mp4", file)})
+    assert answer.status_code == 201, answer.text
+    assert (answer.json()["size"], answer.json()["name"]) == (path.stat().st_size, "talk.mp4")
 
 
 def test_a_source_may_be_an_address(alice, clip):  # noqa: F811
