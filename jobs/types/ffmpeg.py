@@ -179,7 +179,7 @@ def guess(path: Path) -> str:
     if head.isascii() and b"\0" not in head:
         return "text"
     if head[4:8] == b"ftyp":
-        return "an MP4 file without its index (moov): its end is missing"
+        return "an MP4 file without a usable index (moov): its end may be missing"
     return "no container that is read here"
 
 
