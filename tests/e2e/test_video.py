@@ -208,6 +208,10 @@ def test_one_rendition_may_fail_alone(stack, clip, tmp_path):  # noqa: F811
     assert client.get(f"{job['resource']}/playlists/360p/index.m3u8").status_code == 404
     assert "360p" not in client.get(f"{job['resource']}/index.m3u8").text
 
+    alone = client.submit("video.transcode", {"maxAttempts": 2}, sourceUrl=job["payload"]["sourceUrl"], transcode=["360p"])
+    wait_for(lambda: client.job(alone["id"])["nextAttemptAt"] or client.job(alone["id"])["attempt"] == 2, 20,
+             "another attempt: the source is not to blame")
+
 
 PLAY = """async url => {
     const video = document.createElement('video');
