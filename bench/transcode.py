@@ -24,7 +24,7 @@ RENDITIONS = ["720p", "360p"]
 
 def main(rounds: int) -> None:
     """Both in turns, so that a busy machine disturbs them alike."""
-    with tempfile.TemporaryDirectory() as name, Stack(Path(name) / "server", lease=30) as server:
+    with tempfile.TemporaryDirectory() as name, Stack(Path(name), lease=30) as server:
         folder = Path(name)
         clip = make_clip(*f"{picture('1280x720', 20)} -f lavfi -i sine=d=20 {X264} -c:a aac".split(), into=folder / "a.mp4")
         bare, job = [], []
@@ -50,7 +50,7 @@ def by_hand(clip: Path, folder: Path) -> float:
 def by_job(client, clip: Path) -> float:
     """Seconds from the submission to the job's end, the poster and everything else included."""
     with clip.open("rb") as file:
-        upload = client.post("/v1/files", files={"file": file}).json()
+        upload = client.post("/v1/files", data=file).json()
     start = time.monotonic()
     job = client.submit("video.transcode", sourceUrl=upload["url"], transcode=RENDITIONS)
     while job["status"] in ("queued", "running"):

@@ -24,7 +24,7 @@ _ROTATION = re.compile(r"^ {4,}display ?matrix: rotation of (-?[\d.]+) degrees",
 _SIZE = re.compile(r", (\d{1,5})x(\d{1,5})(?=[\s,]|$)")
 _ASPECT = re.compile(r"\bSAR (\d+):(\d+)")
 _RATE = re.compile(r"([\d.]+)(k?) (fps|tbr)\b")
-_TAGS = re.compile(r" \(\w[^()]* / 0x[0-9A-F]{8}\)")
+_TAG = re.compile(r" \((\w[^()]*) / 0x[0-9A-F]{8}\)")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ class Source:
     def _stream(self, index: int, kind: str, text: str) -> None:
         self._last = index
         attached = text.rstrip().endswith("(attached pic)")
-        codec = _TAGS.sub("", text.split(", ")[0])
+        codec = text.split(", ")[0]
+        codec = _TAG.sub(r" (\1)" if codec.startswith("none") else "", codec)      # an unknown one has no other name
         self.found.append(f"{'attached picture' if attached else kind.lower()}: {codec}")
         if codec.startswith("none"):
             return
@@ -141,7 +142,8 @@ def encode(ffmpeg: str, source: Source, width: int, height: int) -> list[str]:
     """
     picture = source.picture
     peak = PEAKS[min((side for side in PEAKS if side >= min(width, height)), default=max(PEAKS))]
-    argv = [*_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{picture.index}"]
+    # It takes all cores for minutes: "nice" leaves the web server, and those who watch, their share.
+    argv = ["nice", "-n", "5", *_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{picture.index}"]
     if source.sound is not None:
         argv += ["-map", f"0:{source.sound}", "-c:a", "aac", "-b:a", "128k", "-ac", "2", "-ar", "48000",
                  "-af", "aresample=async=1:first_pts=0"]
@@ -177,7 +179,7 @@ def guess(path: Path) -> str:
     if head.isascii() and b"\0" not in head:
         return "text"
     if head[4:8] == b"ftyp":
-        return "an MP4 file without its index (moov): its end is missing"
+        return "an MP4 file without a usable index (moov): its end may be missing"
     return "no container that is read here"
 
 

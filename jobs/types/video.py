@@ -25,13 +25,19 @@ def _once_each(names: list[str]) -> None:
         raise ValidationError({place: [f"{names[place]} stands here already."] for place in again})
 
 
-@job_type("video.transcode", collection="videos", title="Transcode a video",
-          payload={"sourceUrl": fields.Str(required=True, metadata={"input": True, "description":
-                       "The url that POST /v1/files answered, or an http(s) address."}),
-                   "transcode": fields.List(fields.Str(validate=validate.OneOf(list(SIDES))), required=True,
-                       validate=[validate.Length(min=1), _once_each], metadata={"uniqueItems": True, "description":
-                       "The renditions to make, by the length of their shorter side. None is enlarged."}),
-                   "mp4": fields.Bool(truthy={True}, falsy={False}, metadata={"description": "Also leave each rendition as one MP4 file."})},
+PAYLOAD = {
+    "sourceUrl": fields.Str(required=True, metadata={
+        "input": True, "title": "Video", "description": "The url that POST /v1/files answered, or an http(s) address."}),
+    "transcode": fields.List(
+        fields.Str(validate=validate.OneOf(list(SIDES))), required=True, validate=[validate.Length(min=1), _once_each],
+        metadata={"title": "Renditions", "uniqueItems": True,
+                  "description": "Named by the length of the shorter side. Nothing is enlarged."}),
+    "mp4": fields.Bool(truthy={True}, falsy={False}, metadata={
+        "title": "MP4 too", "description": "Also leave each rendition as one MP4 file."}),
+}
+
+
+@job_type("video.transcode", title="Transcode a video", collection="videos", payload=PAYLOAD,
           resource=lambda payload: {"sourceUrl": payload["sourceUrl"]})
 def transcode_video(job: Context, sourceUrl: str, transcode: list[str], mp4: bool = False):
     """Make HLS renditions of a video, each by a process of its own, so that one may fail without the others."""
@@ -65,7 +71,7 @@ def _examine(job: Context, program: str, path: Path) -> ffmpeg.Source:
         found = "; ".join(source.found[:10]) or ffmpeg.guess(path)
         raise Problem("source-codec-unsupported",
                       f"The source has no video stream that can be decoded. Found: {found}.")
-    if source.duration is None:
+    if not source.duration:
         job.run_process(ffmpeg.measure(program, source), on_line=source.time, check=False, log=False)
     length = f"{source.duration:.3f} s" if source.duration else "of unknown length"
     job.log(f"source: {'; '.join(source.found)}; {source.picture.width}×{source.picture.height}, {length}")

@@ -126,7 +126,8 @@ def _receive_form(incoming: Incoming, body: "_Body") -> str:
         incoming.media_type = content_type or ""
         return incoming
 
-    parser = FormDataParser(stream_factory=open_part, max_form_memory_size=_FRAMING, max_form_parts=20, silent=False)
+    # The parser reads 64 KiB at a time and counts what is left of the piece before: its limit must hold two pieces.
+    parser = FormDataParser(stream_factory=open_part, max_form_memory_size=4 * _FRAMING, max_form_parts=20, silent=False)
     try:
         parser.parse(body, request.mimetype, request.content_length, request.mimetype_params)
     except ValueError as error:

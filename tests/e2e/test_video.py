@@ -22,7 +22,7 @@ def alice(server):
 def upload(client, path) -> str:
     """The url of the uploaded file."""
     with path.open("rb") as file:
-        answer = client.post("/v1/files", files={"file": (path.name, file)})
+        answer = client.post("/v1/files", params={"name": path.name}, data=file)
     assert answer.status_code == 201, answer.text
     return answer.json()["url"]
 
@@ -111,7 +111,7 @@ def test_percentages_rise_on_the_stream(alice, clip):  # noqa: F811
 @pytest.mark.parametrize(("name", "words"), [
     ("audio.mp3", "audio: mp3"), ("cover.m4a", "attached picture: mjpeg"), ("zero.mp4", "an empty file"),
     ("text.mp4", "text"), ("playlist.m3u8", "a list of other files"), ("playlist.mp4", "a list of other files"),
-    ("concat.mp4", "a list of other files"), ("cut-index-last.mp4", "its end is missing"),
+    ("concat.mp4", "a list of other files"), ("cut-index-last.mp4", "its end may be missing"),
     ("hollow.mp4", "nothing in the source could be decoded"),
 ])
 def test_a_bad_source_fails_and_says_what_was_found(alice, clip, name, words):  # noqa: F811
@@ -147,6 +147,14 @@ def test_what_can_be_judged_at_once_is(server, alice, clip):  # noqa: F811
         assert answer.status_code == 422, answer.text
         assert [entry["pointer"] for entry in answer.json().get("errors", [])] == [pointer], answer.text
     assert bob.get("/v1/videos").json()["videos"] == []
+
+
+def test_a_form_uploads_a_large_file_whole(alice, clip):  # noqa: F811
+    path = clip("reel.mp4")
+    with path.open("rb") as file:
+        answer = alice.post("/v1/files", files={"file": ("talk.mp4", file)})
+    assert answer.status_code == 201, answer.text
+    assert (answer.json()["size"], answer.json()["name"]) == (path.stat().st_size, "talk.mp4")
 
 
 def test_a_source_may_be_an_address(alice, clip):  # noqa: F811
@@ -199,3 +207,35 @@ def test_one_rendition_may_fail_alone(stack, clip, tmp_path):  # noqa: F811
     assert video["status"] == "ready" and [one["name"] for one in video["playlists"]] == ["240p"]
     assert client.get(f"{job['resource']}/playlists/360p/index.m3u8").status_code == 404
     assert "360p" not in client.get(f"{job['resource']}/index.m3u8").text
+
+    alone = client.submit("video.transcode", {"maxAttempts": 2}, sourceUrl=job["payload"]["sourceUrl"], transcode=["360p"])
+    wait_for(lambda: client.job(alone["id"])["nextAttemptAt"] or client.job(alone["id"])["attempt"] == 2, 20,
+             "another attempt: the source is not to blame")
+
+
+PLAY = """async url => {
+    const video = document.createElement('video');
+    video.muted = true;
+    video.src = url;
+    document.body.append(video);
+    const failed = new Promise(done => video.onerror = () => done(video.error.message));
+    const ended = new Promise(done => video.onended = () => done('ended'));
+    const played = video.play().then(() => ended, String);
+    return [await Promise.race([failed, played]), video.duration, video.videoWidth, video.videoHeight];
+}"""
+
+
+@pytest.mark.browser
+def test_chromium_plays_the_master_by_a_signed_link(server, alice, clip, chromium_path):  # noqa: F811
+    from playwright.sync_api import sync_playwright
+    job = alice.finished(transcode(alice, clip("rotated.mp4"), "360p")["id"])
+    [folder] = alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"]
+    link = alice.post(f"/v1/artifacts/{folder['id']}:sign").json()["link"]
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium_path, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.goto(f"{server.url}/livez")
+        outcome, duration, width, height = page.evaluate(PLAY, link.removesuffix("hls") + "index.m3u8")
+        browser.close()
+    assert (outcome, width, height) == ("ended", 360, 640)
+    assert duration == pytest.approx(3, abs=0.1)

@@ -109,7 +109,7 @@ def test_what_has_no_picture_is_named(clip, name, found):  # noqa: F811
 
 @pytest.mark.parametrize(("name", "words"), [
     ("zero.mp4", "empty"), ("text.mp4", "text"), ("playlist.mp4", "list of other files"),
-    ("concat.mp4", "list of other files"), ("cut-index-last.mp4", "its end is missing"), ("cover.jpg", "no container"),
+    ("concat.mp4", "list of other files"), ("cut-index-last.mp4", "its end may be missing"), ("cover.jpg", "no container"),
 ])
 def test_what_has_no_stream_is_guessed(clip, name, words):  # noqa: F811
     assert words in ffmpeg.guess(clip(name))
@@ -149,6 +149,18 @@ def test_metadata_cannot_pose_as_a_stream(clip, tmp_path):  # noqa: F811
 ])
 def test_sizes_are_even_upright_and_never_enlarged(picture, side, size):
     assert ffmpeg.Picture(0, *picture).fit(side) == size
+
+
+def test_the_first_tracks_that_can_be_decoded_are_taken():
+    source = ffmpeg.Source(Path("a.mov"))
+    for line in ("  Stream #0:0[0x1](und): Audio: none (apac / 0x63617061), 48000 Hz, 4.0",
+                 "  Stream #0:1[0x2](und): Video: none (xvc1 / 0x31637678), 640x360, 25 fps, 25 tbr",
+                 "  Stream #0:2[0x3](eng): Audio: aac (LC) (mp4a / 0x6134706D), 48000 Hz, stereo, fltp, 128 kb/s",
+                 "  Stream #0:3[0x4](und): Video: hevc (Main 10) (hvc1 / 0x31637668), yuv420p10le, 1920x1080, 29.97 tbr",
+                 "      Display Matrix: rotation of -90.00 degrees"):
+        source.feed(line)
+    assert (source.sound, source.picture) == (2, ffmpeg.Picture(3, 1080, 1920))
+    assert source.found == ["audio: none (apac)", "video: none (xvc1)", "audio: aac (LC)", "video: hevc (Main 10)"]
 
 
 def test_progress_may_have_no_position_yet():
