@@ -16,12 +16,10 @@ import pytest
 from jobs import clock
 from jobs.core import lifecycle
 from jobs.core.outcome import Cancelled, Failed, Succeeded
-from jobs.core.submission import Submission, accept
 from jobs.errors import Problem
 from jobs.webhooks import log, outbox, receivers, schedule
 from jobs.webhooks.delivery import Sender
-from tests.outbound import DnsServer, reply
-from tests.webhooks.conftest import receiving
+from tests.outbound import DnsServer, receiving, reply
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -84,8 +82,7 @@ def test_an_endpoint_gets_the_events_of_its_owner_that_it_wants(world, receiver)
 
 
 def test_events_and_cursor_move_together(world, receiver):
-    for _ in range(150):  # 450 events: more than one page
-        world.job(callback_url=receiver.url)
+    world.jobs(150, callback_url=receiver.url)  # 450 events: more than one page
     while outbox.follow(world.db):
         pass
     assert world.db.read().value("SELECT count(*) FROM deliveries") == 150
@@ -329,8 +326,7 @@ def test_receivers_that_hang_hold_up_no_other(make_world, receiver):
         for number in range(20):  # more registrations than there are places
             world.db.write(lambda tx: receivers.register(tx, "alice", f"{deaf.url}/{number}", ["job.succeeded"]))
         world.db.write(lambda tx: receivers.register(tx, "alice", receiver.url, ["job.succeeded"]))
-        for _ in range(10):
-            world.job()
+        world.jobs(10)
         began = time.monotonic()
         while len(receiver.got) < 10:
             world.sender.tick()
@@ -367,10 +363,7 @@ while True:
 
 
 def test_a_killed_sender_forgets_nothing(world, receiver):
-    for _ in range(200):
-        world.submit(callback_url=receiver.url)
-    for _ in range(200):
-        world.finish(world.start())
+    world.jobs(200, callback_url=receiver.url)
     receiver.answer = lambda handler: (time.sleep(0.02), reply(handler))
     environ = os.environ | world.settings.environment
     for kills in range(1, 4):
