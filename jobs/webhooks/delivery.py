@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sender:
-    """Call `tick` a few times a second; it returns soon. Each delivery has a thread, which sees to its successor too."""
+    """Call `tick` a few times a second; it returns soon. Each delivery has a thread, which sees to the next, too."""
 
     def __init__(self, db: Database, settings: Settings, guard: Guard):
         self._db = db

@@ -29,7 +29,8 @@ def node():
     if not shutil.which("npm"):
         pytest.skip("no Node.js")
     if not (JAVASCRIPT / "node_modules" / "stripe").is_dir():
-        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"], cwd=JAVASCRIPT, capture_output=True)
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"], cwd=JAVASCRIPT,
+                              capture_output=True)
         if done.returncode:
             pytest.skip("npm cannot install the public libraries here")
     return shutil.which("node")
@@ -56,7 +57,8 @@ def python_accepts(got, secret) -> tuple[bool, bool]:
 
 def javascript_accepts(node, got, secret, body=None) -> tuple[bool, bool]:
     given = {"secret": secret, "headers": got.headers, "body": body or got.body.decode()}
-    said = subprocess.run([node, "verify.mjs"], cwd=JAVASCRIPT, input=json.dumps(given), capture_output=True, text=True, check=True)
+    said = subprocess.run([node, "verify.mjs"], cwd=JAVASCRIPT, input=json.dumps(given), capture_output=True, text=True,
+                          check=True)
     return tuple(json.loads(said.stdout)[name] for name in ("stripe", "standardwebhooks"))
 
 
@@ -77,26 +79,28 @@ def test_a_callback_is_accepted_by_the_public_libraries_before_and_after_a_rotat
     new, old = secrets_of(alice, receiver)
     assert old == secret
     for active in (new, old):
-        assert python_accepts(receiver.got[1], active) == javascript_accepts(node, receiver.got[1], active) == (True, True)
+        assert python_accepts(receiver.got[1], active) == (True, True)
+        assert javascript_accepts(node, receiver.got[1], active) == (True, True)
     stranger = server.session("bob")
     [other] = secrets_of(stranger, receiver)
-    assert python_accepts(receiver.got[1], other) == javascript_accepts(node, receiver.got[1], other) == (False, False)
+    assert python_accepts(receiver.got[1], other) == (False, False)
+    assert javascript_accepts(node, receiver.got[1], other) == (False, False)
 
 
 def test_an_endpoint_follows_a_job_to_its_end(server, receiver):
     carol = server.session("carol")
-    made = carol.post("/v1/webhook-endpoints", json={"url": receiver.url, "events": ["job.started", "job.failed"]}).json()
+    wanted = {"url": receiver.url, "events": ["job.started", "job.failed"]}
+    made = carol.post("/v1/webhook-endpoints", json=wanted).json()
     job = carol.submit("demo.drill", seconds=0, fail="as asked")
     receiver.wait_for(2)
     assert sorted(json.loads(got.body)["type"] for got in receiver.got) == ["job.failed", "job.started"]
     assert all(python_accepts(got, made["secrets"][0]["secret"]) == (True, True) for got in receiver.got)
-    shown = carol.get(f"/v1/jobs/{job['id']}/deliveries").json()["deliveries"]
-    assert len(shown) == 2
-    wait_for(lambda: all(row["state"] == "delivered" for row in carol.get(f"/v1/jobs/{job['id']}/deliveries").json()["deliveries"]))
+    shown = lambda: carol.get(f"/v1/jobs/{job['id']}/deliveries").json()["deliveries"]  # noqa: E731
+    wait_for(lambda: [row["state"] for row in shown()] == ["delivered"] * 2)
     assert carol.delete(made["links"]["self"]).status_code == 204
 
 
-@pytest.mark.parametrize("target", ["http://169.254.169.254/latest", "http://10.0.0.1/", "http://[::1]:1/", "http://2130706433/"])
+@pytest.mark.parametrize("target", ["http://169.254.169.254/x", "http://10.0.0.1/", "http://[::1]:1/", "http://2130706433/"])
 def test_a_submission_with_a_callback_inside_leaves_nothing_behind(server, target):
     dave = server.session("dave")
     answer = dave.post("/v1/jobs", json={"type": "demo.drill", "payload": {}, "callbackUrl": target})
@@ -115,7 +119,8 @@ def test_a_dispatcher_that_is_killed_in_mid_delivery_forgets_nothing(stack, rece
     [dispatcher] = stack.pids("dispatcher")
     os.kill(dispatcher, signal.SIGKILL)
     (tmp_path / "clock").write_text("60")  # the leases run out
-    wait_for(lambda: {json.loads(got.body)["data"]["job"].rpartition("/")[2] for got in list(receiver.got)} == set(jobs), 60)
+    told = lambda: {json.loads(got.body)["data"]["job"].rpartition("/")[2] for got in list(receiver.got)}  # noqa: E731
+    wait_for(lambda: told() == set(jobs), 60)
     sent = {}
     for got in receiver.got:
         sent.setdefault(got.headers["webhook-id"], set()).add((got.body, got.headers["idempotency-key"]))

@@ -25,7 +25,8 @@ class World:
         self.settings = settings_module.load({}, data_dir=str(folder), allowed_targets="127.0.0.1", **overrides)
         self.db = Database(self.settings)
         models.prepare(self.db, self.settings)
-        self.keys = self.db.write(lambda tx: {owner: access.make_key(tx, owner, role) for owner, role in OWNERS.items()})
+        self.keys = self.db.write(
+            lambda tx: {owner: access.make_key(tx, owner, role) for owner, role in OWNERS.items()})
         self.client = create_app(self.settings).test_client()
         self.sender = Sender(self.db, self.settings, Guard(self.settings.allowed_targets))
 
@@ -124,11 +125,12 @@ def test_what_is_foreign_looks_like_what_does_not_exist(world, url):
     [first, *_] = world("alice", "GET", f"/v1/jobs/{job_id}/deliveries").json["deliveries"]
     endpoint, delivery = made["links"]["self"], f"/v1/deliveries/{first['id']}"
     for method, path in (("GET", endpoint), ("PATCH", endpoint), ("DELETE", endpoint), ("POST", f"{endpoint}:ping"),
-                         ("POST", f"{endpoint}:rotate"), ("POST", f"{endpoint}:redeliver"), ("GET", f"{endpoint}/secrets"),
-                         ("GET", f"{endpoint}/deliveries"), ("GET", delivery), ("POST", f"{delivery}:redeliver"),
+                         ("POST", f"{endpoint}:rotate"), ("POST", f"{endpoint}:redeliver"),
+                         ("GET", f"{endpoint}/secrets"), ("GET", f"{endpoint}/deliveries"), ("GET", delivery), ("POST", f"{delivery}:redeliver"),
                          ("GET", f"/v1/jobs/{job_id}/deliveries")):
-        foreign = world("bob", method, path, json={} if method != "GET" else None)
-        unknown = world("bob", method, path.replace("/1", "/999").replace("/2", "/999"), json={} if method != "GET" else None)
+        body = {} if method != "GET" else None
+        foreign = world("bob", method, path, json=body)
+        unknown = world("bob", method, path.replace("/1", "/999").replace("/2", "/999"), json=body)
         assert (foreign.status_code, foreign.data) == (404, unknown.data), (method, path)
     assert world("bob", "GET", "/v1/webhook-endpoints").json == {"endpoints": []}
 
@@ -143,7 +145,8 @@ def test_the_role_read_sees_but_changes_nothing_and_learns_no_secret(world, url)
     for method, target in (("PATCH", path), ("DELETE", path), ("POST", f"{path}:ping"), ("POST", f"{path}:rotate"),
                            ("GET", f"{path}/secrets"), ("POST", "/v1/webhook-endpoints"),
                            ("POST", f"/v1/deliveries/{first['id']}:redeliver"), ("POST", "/v1/deliveries:redeliver"),
-                           ("GET", "/v1/callback-secrets?origin=https://a.example"), ("POST", "/v1/callback-secrets:rotate")):
+                           ("GET", "/v1/callback-secrets?origin=https://a.example"),
+                           ("POST", "/v1/callback-secrets:rotate")):
         assert world("rita", method, target, json={} if method != "GET" else None).status_code == 403, (method, target)
 
 

@@ -73,7 +73,8 @@ def test_an_endpoint_gets_the_events_of_its_owner_that_it_wants(world, receiver)
     job_id = world.job(collection="films", resource_retention=86400)
     world.run()
     got = sorted((got.path, json.loads(got.body)["type"], got.headers["idempotency-key"]) for got in receiver.got)
-    assert got == [("/all", "film.ready", f"film-1-job-{job_id}.ready.1"), ("/all", "job.started", f"job-{job_id}.started.1"),
+    assert got == [("/all", "film.ready", f"film-1-job-{job_id}.ready.1"),
+                   ("/all", "job.started", f"job-{job_id}.started.1"),
                    ("/all", "job.succeeded", f"job-{job_id}.succeeded.1"),
                    ("/ends", "job.succeeded", f"job-{job_id}.succeeded.1"),
                    ("/films", "film.ready", f"film-1-job-{job_id}.ready.1")]
@@ -272,7 +273,8 @@ def test_an_endpoint_that_moves_takes_its_deliveries_along(world, receiver):
     receiver.answer = lambda handler: reply(handler, 500)
     world.job()
     world.run()
-    world.db.write(lambda tx: receivers.change(tx, endpoint.id, url=f"{receiver.url}/new", events=["*"], description=""))
+    new = {"url": f"{receiver.url}/new", "events": ["*"], "description": ""}
+    world.db.write(lambda tx: receivers.change(tx, endpoint.id, **new))
     receiver.answer = reply
     world.move(60)
     world.run()
@@ -405,3 +407,34 @@ def test_old_records_are_forgotten(world, receiver):
     world.db.write(lambda tx: log.prune(tx, clock.after(3600)))
     assert world.deliveries(job_id) == []
     assert world.db.read().value("SELECT count(*) FROM delivery_attempts") == 0
+
+
+# The other database
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_both_databases_say_the_same(make_world, receiver, request, database):
+    """Every statement of this room once, on each database."""
+    world = make_world(**({"database_url": request.getfixturevalue("postgres_url")} if database == "postgresql" else {}))
+    receiver.answer = lambda handler: reply(handler, 500, b"\0")
+    endpoint = world.db.write(lambda tx: receivers.register(tx, "alice", receiver.url + "/endpoint", ["job.succeeded"]))
+    job_id = world.job(callback_url=receiver.url)
+    world.run()
+    assert [row["state"] for row in world.deliveries(job_id)] == ["pending"] * 2
+    world.move(6 * 86400)
+    world.run()
+    row = receivers.get(world.db.read(), endpoint.id)
+    assert row.disabled_at and [row["state"] for row in world.deliveries(job_id)] == ["pending", "failed"]
+    assert world.db.write(lambda tx: receivers.enable(tx, endpoint.id))
+    assert world.db.write(lambda tx: log.redeliver_failed(tx, "2000-01-01T00:00:00.000Z", None)) == 1
+    assert world.db.write(lambda tx: log.redeliver_failed(tx, "2000-01-01T00:00:00.000Z", "alice", endpoint.id)) == 0
+    receiver.answer = reply
+    world.move(86400)
+    world.db.write(lambda tx: [outbox.ping(tx, endpoint), receivers.rotate(tx, "alice", receiver.url),
+                               receivers.rotate_all(tx), receivers.rotate_all(tx, "alice")])
+    world.run()
+    assert {row["state"] for row in world.deliveries(job_id)} == {"delivered"}
+    assert len(log.of_endpoint(world.db.read(), endpoint.id)) == 2 and len(receivers.listed(world.db.read(), "alice")) == 1
+    world.db.write(lambda tx: receivers.remove(tx, endpoint.id))
+    world.db.write(lambda tx: log.prune(tx, clock.after(60)))
+    assert receivers.listed(world.db.read(), None) == world.deliveries(job_id) == []

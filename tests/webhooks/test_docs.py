@@ -69,7 +69,10 @@ def test_a_receiver_from_the_docs_takes_what_is_genuine_once(tmp_path, name, com
                                    env=os.environ | {"WEBHOOK_SECRET": SECRET})
     try:
         wait_for(lambda: not socket.socket().connect_ex(("127.0.0.1", port)), 20, "the receiver")
-        post = lambda headers, body=BODY: requests.post(f"http://127.0.0.1:{port}/", body, headers=headers, timeout=10).status_code
+
+        def post(headers, body=BODY):
+            return requests.post(f"http://127.0.0.1:{port}/", body, headers=headers, timeout=10).status_code
+
         assert [post(signed()), post(signed())] == [204, 204]
         assert post(signed(secret=signing.new_secret())) == 401
         assert post(signed(), BODY.replace(b"501", b"502")) == 401
@@ -85,8 +88,8 @@ def test_the_shell_example_tells_genuine_from_forged(tmp_path):
     (tmp_path / "verify.sh").write_text(example("verify.sh"))
 
     def verify(headers, body=BODY):
-        return subprocess.run(["sh", tmp_path / "verify.sh", SECRET, headers.get("X-Webhook-Signature", "")], input=body,
-                              capture_output=True).returncode
+        command = ["sh", tmp_path / "verify.sh", SECRET, headers.get("X-Webhook-Signature", "")]
+        return subprocess.run(command, input=body, capture_output=True).returncode
 
     assert verify(signed()) == 0
     assert verify(signed(secret=signing.new_secret())) == 1
