@@ -17,6 +17,7 @@ from jobs.db import Database
 from jobs.errors import StorageUnavailable
 from jobs.settings import Settings
 from jobs.supervisor import Part, Supervisor
+from jobs.webhooks import models as _tables_of_callbacks  # noqa: F401 - part of the schema that `prepare` makes
 
 _LONGEST_TURN = 10      # seconds that a process may hold the turn to write
 

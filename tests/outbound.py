@@ -6,6 +6,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from ipaddress import ip_address
 
 
@@ -80,8 +81,10 @@ def http_server(answer: Callable[[http.server.BaseHTTPRequestHandler], None], wr
                 self.close_connection = True
 
         def do_GET(self) -> None:
-            self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            answer(self)
+            length = int(self.headers.get("Content-Length") or 0)
+            self.body = self.rfile.read(length)
+            if len(self.body) == length:  # else the other side died while it sent
+                answer(self)
 
         do_POST = do_GET
 
@@ -118,3 +121,41 @@ def reply(handler: http.server.BaseHTTPRequestHandler, status: int = 200, body: 
     handler.end_headers()
     handler.wfile.write(body)
     handler.close_connection = True
+
+
+@dataclass
+class Received:
+    """One request as it came."""
+
+    path: str
+    headers: dict
+    body: bytes
+
+
+class Receiver:
+    """A receiver of callbacks; `answer(handler)` decides what it does."""
+
+    def __init__(self):
+        self.got: list[Received] = []
+        self.answer = reply
+        self.came = threading.Condition()
+        self.url = ""
+
+    def handle(self, handler) -> None:
+        with self.came:
+            headers = {name.lower(): value for name, value in handler.headers.items()}
+            self.got.append(Received(handler.path, headers, handler.body))
+            self.came.notify_all()
+        self.answer(handler)
+
+    def wait_for(self, number: int) -> None:
+        with self.came:
+            assert self.came.wait_for(lambda: len(self.got) >= number, 20), f"{len(self.got)} of {number} came"
+
+
+@contextmanager
+def receiving():
+    receiver = Receiver()
+    with http_server(receiver.handle) as port:
+        receiver.url = f"http://127.0.0.1:{port}"
+        yield receiver

@@ -50,8 +50,8 @@ data:text/plain,x javascript:alert(1) dict://127.0.0.1/ unix:///run/redis.sock j
 HTTP://127.0.0.1/ hTTpS://10.0.0.1/ https://127.0.0.1/ https://[::1]/ example.com
 """.split() + [
     "", " http://127.0.0.1/", "http://127.0.0.1 /", "http://127.0.0.1\t/", "http://example.com/\r\nX: y",
-    "http://127.0.0.1\x00/", "http://exa\u3000mple.com/", "http://ex\u00adample.127.0.0.1/", "http://example.com/\ud800",
-    "http://" + "a" * 3000, None, 7, ["http://example.com/"], b"http://127.0.0.1/",
+    "http://127.0.0.1\x00/", "http://exa\u3000mple.com/", "http://ex\u00adample.127.0.0.1/",
+    "http://example.com/\ud800", "http://" + "a" * 3000, None, 7, ["http://example.com/"], b"http://127.0.0.1/",
 ]
 
 
@@ -90,7 +90,8 @@ def test_a_usual_address_passes_and_is_taken_apart_once(url, host, port, path):
 
 def test_the_origin_names_a_port_only_where_it_is_not_the_usual_one():
     urls = ("https://A.b:443/x", "http://a.b:443", "http://[::1]:80/", "http://[::1]:81/")
-    assert [parse_url(url).origin for url in urls] == ["https://a.b", "http://a.b:443", "http://[::1]", "http://[::1]:81"]
+    assert [parse_url(url).origin for url in urls] == \
+        ["https://a.b", "http://a.b:443", "http://[::1]", "http://[::1]:81"]
 
 
 def test_a_name_is_judged_by_every_one_of_its_addresses():
@@ -169,8 +170,8 @@ def test_the_operators_list_lets_through_what_it_names_and_no_more(entry, url, p
             guard.check_url(url.format(port=9000))
 
 
-@pytest.mark.parametrize("entry", ["10.0.0.1/8", "host:0", "host:99999", "a b", "[::1", "0x7f.1", "http://x", "fd00::/8:1",
-                                   "", "x:y"])
+@pytest.mark.parametrize("entry", ["10.0.0.1/8", "host:0", "host:99999", "a b", "[::1", "0x7f.1", "http://x",
+                                   "fd00::/8:1", "", "x:y"])
 def test_an_unreadable_entry_stops_the_start(entry):
     with pytest.raises(SettingsError, match="ALLOWED_TARGETS"):
         AllowList([entry])
@@ -187,8 +188,8 @@ LOOPBACK = ["127.0.0.0/8"]
 
 def python(code, **environ):
     """What a fresh Python prints."""
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ | environ, capture_output=True, text=True, check=True,
-                          cwd=Path(__file__).parent.parent)
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | environ, capture_output=True, text=True,
+                          check=True, cwd=Path(__file__).parent.parent)
     return done.stdout.strip()
 
 

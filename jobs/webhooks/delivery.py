@@ -24,91 +24,67 @@ AT_MOST = 128              # of both together
 SLOW_AFTER = 2.0           # seconds without an answer
 KEEP = 30 * 86400.0        # seconds for which the record of a delivery is kept
 _PRUNE_EVERY = 60.0
+_PAGES = 10                # of events in one tick
 _MARGIN = 15.0             # seconds by which a lease outlives the longest attempt
 
 logger = logging.getLogger(__name__)
 
 
 class Sender:
-    """Call `tick` a few times a second; it returns soon. Threads of its own do the posting and refill themselves."""
+    """Call `tick` a few times a second; it returns soon. Each delivery has a thread, which sees to the next, too."""
 
     def __init__(self, db: Database, settings: Settings, guard: Guard):
         self._db = db
         self._timeout = settings.callback_timeout
         self._guard = guard
-        self._lock = threading.Lock()           # held by whoever hands out work
-        self._idle = threading.Condition()      # guards the three below
+        self._state = threading.Condition()     # guards what follows
         self._under_way: dict[int, tuple[str, float]] = {}  # delivery id → receiver, when it began
         self._late: set[str] = set()            # receivers that let the last attempt time out
+        self._claiming = False                  # one thread at a time hands out work
+        self._more = False                      # more was due than could be started
         self._closing = False
         self._pruned_at = clock.monotonic()
 
     def tick(self) -> None:
         """Turn new events into deliveries, and start those that are due."""
-        while outbox.follow(self._db):
-            pass
-        self._start_due()
+        for _ in range(_PAGES):
+            if not outbox.follow(self._db):
+                break
+        if self._db.read().value("SELECT 1 FROM deliveries WHERE state = 'pending' AND next_at <= :now LIMIT 1",
+                                 now=clock.wire(clock.now())):
+            self._start_due()
         if clock.monotonic() - self._pruned_at > _PRUNE_EVERY:
             self._pruned_at = clock.monotonic()
             self._db.write(lambda tx: log.prune(tx, clock.after(-KEEP)), durable=False)
 
     def close(self, seconds: float = 5.0) -> bool:
         """Start nothing more, and wait up to `seconds` for what is under way. False: some of it will be repeated."""
-        with self._idle:
+        with self._state:
             self._closing = True
         return self.settled(seconds)
 
     def settled(self, seconds: float) -> bool:
         """Wait up to `seconds` until nothing is under way."""
-        with self._idle:
-            return self._idle.wait_for(lambda: not self._under_way, seconds)
-
-    # Taking
+        with self._state:
+            return self._state.wait_for(lambda: not self._under_way and not self._claiming, seconds)
 
     def _start_due(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            return  # another thread is at it
-        try:
-            for row, secrets in self._claim():
-                threading.Thread(target=self._deliver, args=(row, secrets), daemon=True).start()
-        finally:
-            self._lock.release()
-
-    def _claim(self) -> list[tuple[Row, list[str]]]:
-        with self._idle:
-            if self._closing:
-                return []
+        with self._state:
+            if self._claiming or self._closing:
+                return
+            self._claiming = True
             room, known = _Room(self._under_way.values(), self._late), set(self._under_way)
-        chosen = [row for row in self._due(room) if row.id not in known and room.take(row.receiver)]
-        if not chosen:
-            return []
-        with self._idle:
-            self._under_way.update((row.id, (row.receiver, clock.monotonic())) for row in chosen)
-        claimed = []
+        claimed: list[tuple[Row, list[str]]] = []
         try:
-            claimed = self._db.write(lambda tx: _claim(tx, chosen, self._timeout + _MARGIN), durable=False)
+            claimed, self._more = self._db.write(
+                lambda tx: _claim(tx, room, known, self._timeout + _MARGIN), durable=False)
         finally:
-            self._ended({row.id for row in chosen} - {row.id for row, _ in claimed})
-        return claimed
-
-    def _ended(self, ids: set[int]) -> None:
-        with self._idle:
-            for id_ in ids:
-                del self._under_way[id_]
-            self._idle.notify_all()
-
-    def _due(self, room: "_Room") -> list[Row]:
-        """What is due, the oldest first, without the receivers that have no room left."""
-        names, values = placeholders("full", room.full() or [""])
-        return self._db.read().all(f"""
-            SELECT id, receiver, attempts FROM (
-                SELECT id, receiver, attempts, next_at,
-                       row_number() OVER (PARTITION BY receiver ORDER BY next_at, id) AS place
-                FROM deliveries WHERE state = 'pending' AND next_at <= :now AND receiver NOT IN ({names})) AS due
-            WHERE place <= :each ORDER BY next_at, id LIMIT :limit""",
-            now=clock.wire(clock.now()), each=AT_ONCE_EACH, limit=4 * AT_ONCE, **values)
-
-    # Posting
+            with self._state:
+                self._claiming = False
+                self._under_way.update((row.id, (row.receiver, clock.monotonic())) for row, _ in claimed)
+                self._state.notify_all()
+        for row, secrets in claimed:
+            threading.Thread(target=self._deliver, args=(row, secrets), daemon=True).start()
 
     def _deliver(self, row: Row, secrets: list[str]) -> None:
         try:
@@ -118,9 +94,12 @@ class Sender:
         except Exception:
             logger.exception("delivery %s stopped on a fault of ours; it will be repeated", row.id)
         finally:
-            self._ended({row.id})
+            with self._state:
+                del self._under_way[row.id]
+                self._state.notify_all()
         try:
-            self._start_due()
+            if self._more:
+                self._start_due()
         except StorageUnavailable:
             pass  # the next tick tries again
 
@@ -142,7 +121,7 @@ class Sender:
             return fault
 
     def _mind(self, receiver: str, outcome: schedule.Outcome) -> None:
-        with self._idle:
+        with self._state:
             if isinstance(outcome, Unreachable) and outcome.kind in ("timeout", "dns"):
                 self._late.add(receiver)
             else:
@@ -179,18 +158,26 @@ class _Room:
         return quick < AT_ONCE and self._busy[receiver] < AT_ONCE_EACH
 
 
-def _claim(tx: Transaction, chosen: list[Row], lease: float) -> list[tuple[Row, list[str]]]:
-    """Take these for one attempt, each with the secrets that sign it."""
-    claimed = []
-    for seen in chosen:
-        row = tx.one("""UPDATE deliveries SET attempts = attempts + 1, next_at = :lease, updated_at = :now,
-                        url = coalesce((SELECT url FROM webhook_endpoints WHERE id = deliveries.endpoint_id), url)
-                        WHERE id = :id AND state = 'pending' AND attempts = :seen RETURNING *""",
-                     id=seen.id, seen=seen.attempts, lease=clock.after(lease), now=tx.now)
-        if row is not None:
-            receivers.ensure_secret(tx, row.owner, row.receiver)
-            claimed.append((row, [secret.secret for secret in receivers.secrets_of(tx, row.owner, row.receiver)]))
-    return claimed
+def _claim(tx: Transaction, room: _Room, known: set[int], lease: float) -> tuple[list[tuple[Row, list[str]]], bool]:
+    """Take what is due, the oldest first, as far as there is room, each with the secrets that sign it; and whether
+    more was due. Receivers for which there is no room are not even looked at."""
+    names, values = placeholders("full", room.full() or [""])
+    due = tx.all(f"""
+        SELECT id, receiver FROM (
+            SELECT id, receiver, next_at, row_number() OVER (PARTITION BY receiver ORDER BY next_at, id) AS place
+            FROM deliveries WHERE state = 'pending' AND next_at <= :now AND receiver NOT IN ({names})) AS due
+        WHERE place <= :each + 1 ORDER BY next_at, id LIMIT :limit""",
+        now=tx.now, each=AT_ONCE_EACH, limit=4 * AT_ONCE, **values)
+    chosen = [row.id for row in due if row.id not in known and room.take(row.receiver)]
+    return [_take(tx, id_, lease) for id_ in chosen], len(chosen) < len(due)
+
+
+def _take(tx: Transaction, delivery_id: int, lease: float) -> tuple[Row, list[str]]:
+    row = tx.one("""UPDATE deliveries SET attempts = attempts + 1, next_at = :lease, updated_at = :now,
+                    url = coalesce((SELECT url FROM webhook_endpoints WHERE id = deliveries.endpoint_id), url)
+                    WHERE id = :id RETURNING *""", id=delivery_id, lease=clock.after(lease), now=tx.now)
+    receivers.ensure_secret(tx, row.owner, row.receiver)
+    return row, [secret.secret for secret in receivers.secrets_of(tx, row.owner, row.receiver)]
 
 
 def _settle(tx: Transaction, row: Row, started_at: str, milliseconds: int, outcome: schedule.Outcome) -> None:

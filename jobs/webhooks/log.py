@@ -28,13 +28,13 @@ def get(reader: Reader, delivery_id: int) -> Row | None:
 
 
 def redeliver(tx: Transaction, delivery_id: int) -> Row | None:
-    """Send it (again) now, with the same id and body, and the whole schedule ahead. None when there is no such delivery."""
+    """Send it (again) now: same id and body, the whole schedule ahead. None when there is no such delivery."""
     return tx.one("""UPDATE deliveries SET state = 'pending', step = 0, next_at = :now, note = NULL, updated_at = :now
                      WHERE id = :id RETURNING *""", id=delivery_id, now=tx.now)
 
 
 def redeliver_failed(tx: Transaction, since: str, owner: str | None, endpoint_id: int | None = None) -> int:
-    """Send again all that failed and was made at `since` or later; how many. Endpoints that are disabled are left out."""
+    """Send again all that failed and was made at `since` or later; how many. Disabled endpoints are left out."""
     return tx.run("""
         UPDATE deliveries SET state = 'pending', step = 0, next_at = :now, note = NULL, updated_at = :now
         WHERE state = 'failed' AND created_at >= :since AND owner = coalesce(:owner, owner)
@@ -57,7 +57,8 @@ def record(tx: Transaction, delivery_id: int, attempt: int, started_at: str, mil
 def prune(tx: Transaction, before: str, limit: int = 500) -> None:
     """Forget deliveries made before `before` that have ended, at most `limit`."""
     oldest = tx.all("SELECT id, state, created_at FROM deliveries ORDER BY id LIMIT :limit", limit=limit)
-    names, values = placeholders("old", [row.id for row in oldest if row.state != "pending" and row.created_at < before])
+    ended = [row.id for row in oldest if row.state != "pending" and row.created_at < before]
+    names, values = placeholders("old", ended)
     tx.run(f"DELETE FROM delivery_attempts WHERE delivery_id IN ({names})", **values)
     tx.run(f"DELETE FROM deliveries WHERE id IN ({names})", **values)
 

@@ -64,7 +64,8 @@ def _fan_out(tx: Transaction, event: Row, endpoints: list[tuple[Row, set[str]]])
         _insert(tx, endpoint_id=None, receiver=receiver, url=event.callback_url, **common)
     for endpoint, wanted in endpoints:
         if wanted & {event.type, "*"}:
-            _insert(tx, endpoint_id=endpoint.id, receiver=receivers.of_endpoint(endpoint.id), url=endpoint.url, **common)
+            _insert(tx, endpoint_id=endpoint.id, receiver=receivers.of_endpoint(endpoint.id), url=endpoint.url,
+                    **common)
 
 
 def _body(event: Row) -> dict:

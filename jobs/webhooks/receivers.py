@@ -151,8 +151,8 @@ def render(row: Row) -> dict[str, Any]:
         "status": "disabled" if row.disabled_at else "enabled", "disabledAt": row.disabled_at,
         "disabledReason": row.disabled_reason, "failingSince": row.failing_since, "owner": row.owner,
         "createdAt": row.created_at, "updatedAt": row.updated_at,
-        "links": {"self": path, "secrets": f"{path}/secrets", "deliveries": f"{path}/deliveries", "ping": f"{path}:ping",
-                  "rotate": f"{path}:rotate", "redeliver": f"{path}:redeliver"},
+        "links": {"self": path, "secrets": f"{path}/secrets", "deliveries": f"{path}/deliveries",
+                  "ping": f"{path}:ping", "rotate": f"{path}:rotate", "redeliver": f"{path}:redeliver"},
     }
 
 

@@ -19,6 +19,8 @@ from jobs.db import Database
 from jobs.doorbell import Doorbell
 from jobs.errors import StorageUnavailable
 from jobs.settings import Settings
+from jobs.targets import Guard
+from jobs.webhooks.delivery import Sender
 from jobs.work import tickets
 from jobs.work.job_type import Registry
 from jobs.work.leader import leadership
@@ -63,6 +65,7 @@ class Dispatcher:
         self._db = Database(settings, announce=self._doorbell.ring)
         self._redis = tickets.connect(settings.redis_url) if settings.redis_url else None
         self._leader = leadership(settings)
+        self._sender = Sender(self._db, settings, Guard(settings.allowed_targets))
         self._tickets: dict[str, tickets.Tickets] = {}
         self._bound = 2 * settings.workers + 4
         self._signal: int | None = None
@@ -70,7 +73,8 @@ class Dispatcher:
         self._dispatch = Task("dispatch", DISPATCH, self.dispatch)
         self._tasks = [self._dispatch, Task("checkpoint", TICK, self._checkpoint),
                        Task("sweep", min(1.0, settings.lease / 4), Sweeper(self._db, settings.lease).sweep),
-                       Task("retention", RETENTION, Retention(self._db, open_store(settings), settings).sweep)]
+                       Task("retention", RETENTION, Retention(self._db, open_store(settings), settings).sweep),
+                       Task("callbacks", TICK, self._sender.tick)]
 
     def run(self) -> int:
         """Lead whenever nobody else does, until a signal comes; the exit code."""
@@ -83,6 +87,7 @@ class Dispatcher:
                 self._dispatch.due = 0.0
             if self._leader.held():
                 self._step()
+        self._sender.close()
         self._leader.close()
         self._db.close()
         return 130 if self._signal == signal.SIGINT else 0

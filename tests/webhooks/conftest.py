@@ -1,9 +1,5 @@
 """A server's insides on disk, a sender, and receivers that are real."""
 
-import threading
-from contextlib import contextmanager
-from dataclasses import dataclass
-
 import pytest
 
 import jobs.webhooks.models  # noqa: F401 - its tables belong to the schema
@@ -17,16 +13,12 @@ from jobs.db import Database
 from jobs.targets import Guard, system_resolver
 from jobs.webhooks import log
 from jobs.webhooks.delivery import Sender
-from tests.outbound import http_server, reply
+from tests.outbound import receiving
 
 
-@dataclass
-class Received:
-    """One request as it came."""
-
-    path: str
-    headers: dict
-    body: bytes
+def asked(owner="alice", callback_url=None, **more) -> Submission:
+    return Submission(type="demo.drill", owner=owner, queue="default", payload="{}", timeout=60, retention=86400,
+                      max_attempts=3, start_within=86400, callback_url=callback_url, **more)
 
 
 class World:
@@ -50,23 +42,22 @@ class World:
         fresh.write_text(str(self._offset))
         fresh.rename(self._clock)
 
-    def submit(self, owner="alice", callback_url=None, **more) -> int:
-        asked = Submission(type="demo.drill", owner=owner, queue="default", payload="{}", timeout=60, retention=86400,
-                           max_attempts=3, start_within=86400, callback_url=callback_url, **more)
-        return self.db.write(lambda tx: accept(tx, asked)).job.id
+    def submit(self, **options) -> int:
+        return self.db.write(lambda tx: accept(tx, asked(**options))).job.id
 
-    def start(self) -> int:
-        return self.db.write(lambda tx: claim.claim_next(tx, "default", "worker-1")).id
+    def jobs(self, number: int, outcome: Outcome | None = None, **options) -> list[int]:
+        """Jobs from beginning to end, all in one transaction."""
+        def live(tx):
+            ids = [accept(tx, asked(**options)).job.id for _ in range(number)]
+            for _ in ids:
+                running = claim.claim_next(tx, "default", "worker-1")
+                lifecycle.settle(tx, running.id, 1, outcome or Succeeded("null"))
+            return ids
+        return self.db.write(live)
 
-    def finish(self, job_id: int, outcome: Outcome | None = None) -> None:
-        self.db.write(lambda tx: lifecycle.settle(tx, job_id, 1, outcome or Succeeded("null")))
-
-    def job(self, outcome: Outcome | None = None, **submission) -> int:
+    def job(self, outcome: Outcome | None = None, **options) -> int:
         """A job from beginning to end."""
-        job_id = self.submit(**submission)
-        assert self.start() == job_id
-        self.finish(job_id, outcome)
-        return job_id
+        return self.jobs(1, outcome, **options)[0]
 
     def run(self, sender: Sender | None = None) -> None:
         """Let the sender do all that is due now."""
@@ -110,34 +101,6 @@ def make_world(tmp_path, monkeypatch):
 @pytest.fixture
 def world(make_world):
     return make_world()
-
-
-class Receiver:
-    """A receiver of callbacks; `answer(handler)` decides what it does."""
-
-    def __init__(self):
-        self.got: list[Received] = []
-        self.answer = reply
-        self.came = threading.Condition()
-        self.url = ""
-
-    def handle(self, handler) -> None:
-        with self.came:
-            self.got.append(Received(handler.path, {name.lower(): value for name, value in handler.headers.items()}, handler.body))
-            self.came.notify_all()
-        self.answer(handler)
-
-    def wait_for(self, number: int) -> None:
-        with self.came:
-            assert self.came.wait_for(lambda: len(self.got) >= number, 20), f"{len(self.got)} of {number} came"
-
-
-@contextmanager
-def receiving():
-    receiver = Receiver()
-    with http_server(receiver.handle) as port:
-        receiver.url = f"http://127.0.0.1:{port}"
-        yield receiver
 
 
 @pytest.fixture

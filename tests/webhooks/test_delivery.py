@@ -16,12 +16,10 @@ import pytest
 from jobs import clock
 from jobs.core import lifecycle
 from jobs.core.outcome import Cancelled, Failed, Succeeded
-from jobs.core.submission import Submission, accept
 from jobs.errors import Problem
 from jobs.webhooks import log, outbox, receivers, schedule
 from jobs.webhooks.delivery import Sender
-from tests.outbound import DnsServer, reply
-from tests.webhooks.conftest import receiving
+from tests.outbound import DnsServer, receiving, reply
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -75,7 +73,8 @@ def test_an_endpoint_gets_the_events_of_its_owner_that_it_wants(world, receiver)
     job_id = world.job(collection="films", resource_retention=86400)
     world.run()
     got = sorted((got.path, json.loads(got.body)["type"], got.headers["idempotency-key"]) for got in receiver.got)
-    assert got == [("/all", "film.ready", f"film-1-job-{job_id}.ready.1"), ("/all", "job.started", f"job-{job_id}.started.1"),
+    assert got == [("/all", "film.ready", f"film-1-job-{job_id}.ready.1"),
+                   ("/all", "job.started", f"job-{job_id}.started.1"),
                    ("/all", "job.succeeded", f"job-{job_id}.succeeded.1"),
                    ("/ends", "job.succeeded", f"job-{job_id}.succeeded.1"),
                    ("/films", "film.ready", f"film-1-job-{job_id}.ready.1")]
@@ -84,8 +83,7 @@ def test_an_endpoint_gets_the_events_of_its_owner_that_it_wants(world, receiver)
 
 
 def test_events_and_cursor_move_together(world, receiver):
-    for _ in range(150):  # 450 events: more than one page
-        world.job(callback_url=receiver.url)
+    world.jobs(150, callback_url=receiver.url)  # 450 events: more than one page
     while outbox.follow(world.db):
         pass
     assert world.db.read().value("SELECT count(*) FROM deliveries") == 150
@@ -275,7 +273,8 @@ def test_an_endpoint_that_moves_takes_its_deliveries_along(world, receiver):
     receiver.answer = lambda handler: reply(handler, 500)
     world.job()
     world.run()
-    world.db.write(lambda tx: receivers.change(tx, endpoint.id, url=f"{receiver.url}/new", events=["*"], description=""))
+    new = {"url": f"{receiver.url}/new", "events": ["*"], "description": ""}
+    world.db.write(lambda tx: receivers.change(tx, endpoint.id, **new))
     receiver.answer = reply
     world.move(60)
     world.run()
@@ -329,8 +328,7 @@ def test_receivers_that_hang_hold_up_no_other(make_world, receiver):
         for number in range(20):  # more registrations than there are places
             world.db.write(lambda tx: receivers.register(tx, "alice", f"{deaf.url}/{number}", ["job.succeeded"]))
         world.db.write(lambda tx: receivers.register(tx, "alice", receiver.url, ["job.succeeded"]))
-        for _ in range(10):
-            world.job()
+        world.jobs(10)
         began = time.monotonic()
         while len(receiver.got) < 10:
             world.sender.tick()
@@ -367,10 +365,7 @@ while True:
 
 
 def test_a_killed_sender_forgets_nothing(world, receiver):
-    for _ in range(200):
-        world.submit(callback_url=receiver.url)
-    for _ in range(200):
-        world.finish(world.start())
+    world.jobs(200, callback_url=receiver.url)
     receiver.answer = lambda handler: (time.sleep(0.02), reply(handler))
     environ = os.environ | world.settings.environment
     for kills in range(1, 4):
@@ -412,3 +407,34 @@ def test_old_records_are_forgotten(world, receiver):
     world.db.write(lambda tx: log.prune(tx, clock.after(3600)))
     assert world.deliveries(job_id) == []
     assert world.db.read().value("SELECT count(*) FROM delivery_attempts") == 0
+
+
+# The other database
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_both_databases_say_the_same(make_world, receiver, request, database):
+    """Every statement of this room once, on each database."""
+    world = make_world(**({"database_url": request.getfixturevalue("postgres_url")} if database == "postgresql" else {}))
+    receiver.answer = lambda handler: reply(handler, 500, b"\0")
+    endpoint = world.db.write(lambda tx: receivers.register(tx, "alice", receiver.url + "/endpoint", ["job.succeeded"]))
+    job_id = world.job(callback_url=receiver.url)
+    world.run()
+    assert [row["state"] for row in world.deliveries(job_id)] == ["pending"] * 2
+    world.move(6 * 86400)
+    world.run()
+    row = receivers.get(world.db.read(), endpoint.id)
+    assert row.disabled_at and [row["state"] for row in world.deliveries(job_id)] == ["pending", "failed"]
+    assert world.db.write(lambda tx: receivers.enable(tx, endpoint.id))
+    assert world.db.write(lambda tx: log.redeliver_failed(tx, "2000-01-01T00:00:00.000Z", None)) == 1
+    assert world.db.write(lambda tx: log.redeliver_failed(tx, "2000-01-01T00:00:00.000Z", "alice", endpoint.id)) == 0
+    receiver.answer = reply
+    world.move(86400)
+    world.db.write(lambda tx: [outbox.ping(tx, endpoint), receivers.rotate(tx, "alice", receiver.url),
+                               receivers.rotate_all(tx), receivers.rotate_all(tx, "alice")])
+    world.run()
+    assert {row["state"] for row in world.deliveries(job_id)} == {"delivered"}
+    assert len(log.of_endpoint(world.db.read(), endpoint.id)) == 2 and len(receivers.listed(world.db.read(), "alice")) == 1
+    world.db.write(lambda tx: receivers.remove(tx, endpoint.id))
+    world.db.write(lambda tx: log.prune(tx, clock.after(60)))
+    assert receivers.listed(world.db.read(), None) == world.deliveries(job_id) == []
