@@ -12,9 +12,6 @@ const page = document.body.dataset;
 localize(document);
 const regions = [...document.querySelectorAll("[data-region]")].map(element => new Region(element, swapped));
 const look = within => regions.forEach(region => region.want(within));
-if (page.events && regions.length) watch();
-swapped();
-comforts();
 
 function watch() {
   const feed = new Feed({
@@ -94,3 +91,7 @@ function comforts() {
   });
   addEventListener("pageshow", () => sent = false);
 }
+
+if (page.events && regions.length) watch();
+swapped();
+comforts();

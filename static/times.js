@@ -25,7 +25,12 @@ export function localize(tree) {
 
 setInterval(() => {
   if (document.hidden) return;
-  for (const time of document.querySelectorAll("time[data-tick]")) put(time, ticking(Date.parse(time.dateTime), time.dataset.tick));
+  for (const time of document.querySelectorAll("time[data-tick]")) {
+    const instant = Date.parse(time.dateTime);
+    put(time, ticking(instant, time.dataset.tick));
+    const holder = time.dataset.tick === "left" && instant < now() && time.closest("[data-holds]");
+    if (holder) holder.hidden = true;   // an estimate that did not hold says nothing
+  }
 }, 1000);
 setInterval(() => {
   if (document.hidden) return;

@@ -3,12 +3,14 @@
 Every question is answered from an index over few rows, so that it costs the same at a million jobs.
 """
 
+from jobs.core.reads import LIST_LIMIT
 from jobs.core.states import Status
 from jobs.db import Reader, Row
 
 _COLUMNS = ", ".join(f"jobs.{name.strip()}" for name in """id, version, owner, type, queue, status, priority, progress, stage,
     eta, error, attempt, max_attempts, next_attempt_at, created_at, updated_at, started_at, finished_at, cancel_requested_at,
     not_before, due_at, retry_of, resource, tags""".split(","))
+_COLUMNS += f", CASE WHEN jobs.payload_size <= {LIST_LIMIT} THEN jobs.payload END AS payload"
 _GROUPS = 100  # (queue, priority, owner) groups that are asked for their next jobs
 
 

@@ -35,7 +35,7 @@ def post_file() -> Response:
     caller = auth.submitter()
     known("name")
     settings = site().settings
-    with _incoming() as incoming, _patience(settings.keepalive * 4):
+    with _incoming() as incoming, patience(settings.keepalive * 4):
         _receive(incoming)
         row = publish.upload(
             site().db, site().store, settings, incoming.path, owner=caller.owner, name=incoming.name,
@@ -153,7 +153,7 @@ class _Body(io.RawIOBase):
 
 
 @contextmanager
-def _patience(seconds: float) -> Iterator[None]:
+def patience(seconds: float) -> Iterator[None]:
     """A client that falls silent in the middle of its upload holds a thread for this long and no longer."""
     connection = request.environ.get("gunicorn.socket")
     if connection is None:

@@ -10,7 +10,6 @@ from jobs.core.states import Status
 from jobs.errors import KINDS, Problem
 from jobs.web import auth, headers
 from jobs.web.dashboard import actions, assets, forms, pages, preferences, protection, sign_in, submit, tree, words
-from jobs.web.site import site
 
 TRANSLATIONS = Path(__file__).parents[3] / "translations"
 blueprint = Blueprint("ui", __name__, url_prefix="/ui")

@@ -77,6 +77,8 @@ def _input(key: str, field: fields.Field) -> Input:
     low, high = _range(field)
     if kind == "choices":
         choices = _choices(field.inner)
+    if isinstance(default, float) and default.is_integer():
+        default = int(default)
     if default is not None and kind not in ("choices", "text", "long", "choice"):
         default = "\n".join(map(str, default)) if kind == "lines" else json.dumps(default, ensure_ascii=False)
     return Input(

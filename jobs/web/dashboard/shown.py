@@ -65,6 +65,11 @@ class Shown:
         return due if self.queued and due and due > clock.wire(clock.now()) else None
 
     @property
+    def ends(self) -> str | None:
+        """When it will probably end, while that lies ahead."""
+        return self.row.eta if self.row.eta and self.row.eta > clock.wire(clock.now()) else None
+
+    @property
     def is_another_try(self) -> bool:
         return self.queued and self.row.attempt > 0
 

@@ -1,26 +1,26 @@
 """New job: choose a type, fill in its form, and go straight to the job's page."""
 
-import hashlib
 import json
 import secrets
-import tempfile
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 from flask import Response, redirect, render_template, request, url_for
-from flask_babel import gettext
-from werkzeug.datastructures import FileStorage, MultiDict
+from werkzeug.datastructures import MultiDict
+from werkzeug.formparser import FormDataParser
 
 from jobs import clock
 from jobs.artifacts import names, publish, records
-from jobs.core import access, idempotency
+from jobs.core import idempotency
+from jobs.core.access import Caller
 from jobs.core.idempotency import Claim
 from jobs.errors import Problem
-from jobs.web import auth, bodies, submissions
+from jobs.web import auth, bodies, submissions, uploads
 from jobs.web.api import find
 from jobs.web.dashboard import forms
-from jobs.web.dashboard.protection import check_form
+from jobs.web.dashboard.protection import check_form, check_origin
 from jobs.web.site import site
+from jobs.web.uploads import Incoming
 from jobs.work.job_type import JobType
 
 _FORM_PARTS = 500_000  # bytes of a form that are not files
@@ -50,25 +50,62 @@ def create(type_name: str) -> Response | tuple[str, int]:
     """Submit what the form says. Sent twice, it makes one job."""
     caller = auth.submitter()
     declared = _declared(type_name)
-    request.max_content_length = site().settings.max_upload + _FORM_PARTS
-    request.max_form_memory_size = _FORM_PARTS
-    check_form()
-    known, form = forms.inputs(declared), MultiDict(request.form)
+    check_origin()
+    with ExitStack() as received, uploads.patience(4 * site().settings.keepalive):
+        sent, files = _receive(received)
+        check_form(sent)
+        form = MultiDict(sent)
+        try:
+            for one in forms.inputs(declared):
+                if one.kind == "file" and one.name in files:
+                    form[forms.field_name(one)] = _keep(caller, *files[one.name])
+            return redirect(url_for("ui.job", job_id=_submit(caller, declared, form, _once(sent, files))), 303)
+        except Problem as problem:
+            if problem.status not in (400, 422):
+                raise
+            return _page(declared, form, problem), 422
+
+
+def _submit(caller: Caller, declared: JobType, form: MultiDict, once: str | None) -> int:
+    """The id of the job."""
+    payload = bodies.parse(json.dumps(forms.read(forms.inputs(declared), form)).encode())
+    asked = submissions.prepare(caller, declared, payload, _options(form), at=_PAYLOAD, options_at=_OPTIONS)
+    claim = Claim(caller.owner, "POST", request.path, once, once) if once else None
+    return submissions.store(asked, claim).job.id
+
+
+def _once(sent: MultiDict, files: dict[str, tuple[Incoming, str]]) -> str | None:
+    """A key for what was sent: the same page with the same content means the same job, with other content another."""
+    content = [sent.to_dict(flat=False), sorted((name, incoming.sha256) for name, (incoming, _) in files.items())]
+    return f"{sent['once'][:64]}:{idempotency.fingerprint(content)[:32]}" if sent.get("once") else None
+
+
+def _receive(received: ExitStack) -> tuple[MultiDict, dict[str, tuple[Incoming, str]]]:
+    """The form's fields, and (file, its name) by the payload member they are for; what is not kept goes with `received`."""
+    if request.mimetype != "multipart/form-data":
+        return request.form, {}
+
+    def open_part(total_content_length, content_type, filename, content_length=None) -> Incoming:
+        incoming = Incoming(site().store.scratch / f"upload-{secrets.token_hex(8)}", site().settings.max_upload)
+        received.callback(incoming.discard)
+        return incoming
+
+    parser = FormDataParser(stream_factory=open_part, max_form_memory_size=_FORM_PARTS, max_form_parts=1000, silent=False)
     try:
-        for one in known:
-            given = request.files.get(f"file.{one.name}")
-            if one.kind == "file" and given and given.filename:
-                form[forms.field_name(one)] = _keep(caller, given)
-        payload = bodies.parse(json.dumps(forms.read(known, form)).encode())
-        asked = submissions.prepare(caller, declared, payload, _options(form), at=_PAYLOAD, options_at=_OPTIONS)
-    except Problem as problem:
-        if problem.status not in (400, 422):
-            raise
-        return _page(declared, form, problem), 422
-    once = f"{form.get('once', '')[:64]}:{idempotency.fingerprint(request.form.to_dict(flat=False))[:32]}"
-    claim = Claim(caller.owner, "POST", request.path, once, idempotency.fingerprint(payload)) if form.get("once") else None
-    accepted = submissions.store(asked, claim)
-    return redirect(url_for("ui.job", job_id=accepted.job.id), 303)
+        _, form, files = parser.parse(request.stream, request.mimetype, request.content_length, request.mimetype_params)
+    except ValueError as error:
+        raise Problem("bad-request", f"The form cannot be read: {error}") from None
+    return form, {name.removeprefix("file."): (one.stream, one.filename) for name, one in files.items() if one.filename}
+
+
+def _keep(caller: Caller, incoming: Incoming, name: str) -> str:
+    """Make the received file an upload of the caller; the address by which the payload names it."""
+    here = site()
+    incoming.flush()
+    row = publish.upload(here.db, here.store, here.settings, incoming.path, owner=caller.owner, name=names.clean(name),
+                         media_type=publish.media_type_of(name), size=incoming.size, sha256=incoming.sha256,
+                         expires_at=clock.after(here.settings.upload_retention))
+    return records.content_path(row)
 
 
 def _page(declared: JobType, form: MultiDict, problem: Problem | None = None, fresh: bool = False) -> str:
@@ -119,25 +156,6 @@ def _instant(text: str, minutes_west: str) -> str:
         return text
     sign = "-" if west > 0 else "+"
     return f"{text}{sign}{abs(west) // 60:02}:{abs(west) % 60:02}"
-
-
-def _keep(caller: access.Caller, given: FileStorage) -> str:
-    """Store an uploaded file; the address by which the payload names it."""
-    here = site()
-    digest, size = hashlib.sha256(), 0
-    here.store.scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=here.store.scratch, delete=False) as target:
-        while chunk := given.stream.read(1 << 20):
-            digest.update(chunk)
-            size += len(chunk)
-            if size > here.settings.max_upload:
-                Path(target.name).unlink()
-                raise Problem("too-large", gettext("The file is too large."))
-            target.write(chunk)
-    row = publish.upload(here.db, here.store, here.settings, Path(target.name), owner=caller.owner,
-                         name=names.clean(given.filename), media_type=publish.media_type_of(given.filename), size=size,
-                         sha256=digest.hexdigest(), expires_at=clock.after(here.settings.upload_retention))
-    return records.content_path(row)
 
 
 def _declared(type_name: str) -> JobType:

@@ -27,6 +27,12 @@ class Node:
     count: int = 0           # members of an object or array, characters of a text
     left_out: int = 0        # of these, not shown
 
+    @property
+    def brief(self) -> bool:
+        """Whether it is a short list of short values, which needs no fold."""
+        return (self.kind == "array" and not self.left_out and 0 < self.count <= 12
+                and all(child.kind in ("text", "number", "word") and len(child.text) <= 40 for child in self.children))
+
 
 def grow(document: str | None) -> Node | None:
     """The tree of a JSON document; None when there is none, or it is too big to be shown."""

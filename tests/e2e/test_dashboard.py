@@ -1,0 +1,259 @@
+"""The dashboard in a real browser, on the real server."""
+
+import re
+from contextlib import contextmanager
+
+import pytest
+
+from jobs import settings as settings_module
+from jobs.core import access
+from jobs.db import Database
+from tests.stack import Api, Stack, wait_for
+
+pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync"]
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> \u202egnp.exe ' \" &amp; {{7*7}}"
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path):
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium_path, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def api(server) -> Api:
+    return server.session("alice")
+
+
+def link_for(server: Stack, key: str) -> str:
+    """A one-time link that signs in as the holder of `key`."""
+    database = Database(settings_module.load(server.environment))
+    try:
+        caller = access.authenticate(database.read(), key)
+        return f"{server.url}/ui/sign-in/{database.write(lambda tx: access.make_sign_in_link(tx, caller.key_id))}"
+    finally:
+        database.close()
+
+
+@contextmanager
+def visitor(browser: Browser, server: Stack, key: str, script: str | None = None, **options):
+    """A page of a fresh browser that is signed in; whatever it complains of fails the test, the content policy first of all."""
+    context = browser.new_context(locale="en-GB", **options)
+    complaints: list[str] = []
+    context.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    context.on("weberror", lambda error: complaints.append(str(error.error)))
+    if script:
+        context.add_init_script(script)
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    page.goto(link_for(server, key))
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(f"{server.url}/ui/")
+    page.complaints = complaints
+    try:
+        yield page
+    finally:
+        context.close()
+    assert not [text for text in complaints if "Failed to load resource" not in text], complaints
+
+
+@pytest.fixture
+def page(browser, server, api):
+    with visitor(browser, server, api.key) as page:
+        yield page
+
+
+def fill_drill(page: Page, server: Stack, **values: str) -> None:
+    page.goto(f"{server.url}/ui/new/demo.drill")
+    for name, value in values.items():
+        page.locator(f"[name='payload.{name}']").fill(value)
+    page.get_by_role("button", name="Submit").click()
+    page.wait_for_url(re.compile(r"/ui/jobs/\d+$"))
+
+
+def bar(page: Page) -> float:
+    """Where the bar stands; -1 while there is none."""
+    return page.evaluate("document.querySelector('[data-bar]')?.value ?? -1")
+
+
+def sees_it_move(page: Page) -> None:
+    """The bar takes several values and the job's end shows, all without a reload."""
+    page.evaluate("window.sameDocument = true")
+    seen: set[float] = set()
+    wait_for(lambda: seen.add(bar(page)) or len({value for value in seen if 0 < value < 100}) >= 3, 15, "the bar to move")
+    expect(page.locator("article")).to_have_attribute("data-status", "succeeded", timeout=15_000)
+    expect(page.locator(".big")).to_contain_text("Succeeded")
+    assert page.evaluate("window.sameDocument")
+
+
+def test_a_link_signs_in_once_and_only_when_its_button_is_pressed(browser, server, api):
+    link = link_for(server, api.key)
+    context = browser.new_context(locale="en-GB")
+    page = context.new_page()
+    for _ in range(2):      # whoever merely looks at it does not spend it
+        page.goto(link)
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(f"{server.url}/ui/")
+    cookie = next(one for one in context.cookies() if one["name"] == "accepted")
+    assert cookie["httpOnly"] and cookie["sameSite"] == "Lax"
+    page.goto(link)
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("has been used")
+    context.close()
+
+
+def test_a_key_signs_in_and_leads_back_to_where_one_wanted_to_go(browser, server, api):
+    job = api.submit("demo.drill", seconds=0)
+    context = browser.new_context(locale="en-GB")
+    page = context.new_page()
+    page.goto(f"{server.url}/ui/jobs/{job['id']}")
+    page.get_by_label("Key").fill("acc_wrong")
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("unknown")
+    page.get_by_label("Key").fill(api.key)
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(f"{server.url}/ui/jobs/{job['id']}")
+    page.locator(".menu summary").click()
+    page.get_by_role("button", name="Sign out").click()
+    page.goto(f"{server.url}/ui/")
+    expect(page.get_by_label("Key")).to_be_visible()
+    context.close()
+
+
+def test_submits_a_job_and_sees_its_bar_move(page, server):
+    fill_drill(page, server, seconds="2.5", steps="25", value='{"answer": [1, 2]}')
+    sees_it_move(page)
+    expect(page.get_by_role("heading", name="Result").locator("..")).to_contain_text("answer")
+
+
+def test_overview_shows_jobs_of_others_come_and_go(page, server, api):
+    page.goto(f"{server.url}/ui/")
+    expect(page.locator("#live")).to_have_text("Live")
+    page.evaluate("window.sameDocument = true")
+    job = api.submit("demo.drill", seconds=2, steps=20)
+    expect(page.locator(f"#run-{job['id']}")).to_be_visible()
+    expect(page.locator(f"#end-{job['id']}")).to_be_visible()
+    expect(page.locator(f"#run-{job['id']}")).to_have_count(0)
+    assert page.evaluate("window.sameDocument")
+
+
+def test_cancels_a_running_job(page, server, api):
+    job = api.submit("demo.drill", seconds=60, steps=600)
+    page.goto(f"{server.url}/ui/jobs/{job['id']}")
+    expect(page.locator("article")).to_have_attribute("data-status", "running")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("article")).to_have_attribute("data-status", "cancelled")
+    assert api.job(job["id"])["status"] == "cancelled"
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_url(lambda url: not url.endswith(job["id"]))
+    again = page.url.rpartition("/")[2]
+    assert api.job(again)["retryOf"] == job["id"]
+    page.get_by_role("button", name="Cancel").click()
+    assert api.finished(again)["status"] == "cancelled"
+
+
+def test_without_eventsource_the_page_polls(browser, server, api):
+    with visitor(browser, server, api.key, script="delete window.EventSource") as page:
+        fill_drill(page, server, seconds="3", steps="30")
+        assert page.evaluate("typeof EventSource") == "undefined"
+        sees_it_move(page)
+
+
+def test_when_streams_fail_the_page_polls(browser, server, api):
+    with visitor(browser, server, api.key) as page:
+        page.route("**/events", lambda route: route.fulfill(status=502, body="no stream here"))
+        fill_drill(page, server, seconds="3", steps="30")
+        sees_it_move(page)
+
+
+def test_nothing_is_missed_while_the_connection_is_down(browser, server, api):
+    with visitor(browser, server, api.key, script="delete window.EventSource") as page:
+        job = api.submit("demo.drill", seconds=1)
+        page.goto(f"{server.url}/ui/")
+        expect(page.locator("#live")).to_have_text("Live")
+        page.context.set_offline(True)
+        expect(page.locator("#live")).to_have_text("Reconnecting …")
+        api.finished(job["id"])
+        page.context.set_offline(False)
+        expect(page.locator(f"#end-{job['id']}")).to_be_visible()
+        expect(page.locator("#live")).to_have_text("Live")
+
+
+def test_without_javascript_every_page_reads_and_every_button_works(browser, server, api):
+    with visitor(browser, server, api.key, java_script_enabled=False) as page:
+        fill_drill(page, server, seconds="60", steps="100")
+        page.get_by_role("button", name="Cancel").click()
+        wait_for(lambda: page.reload() and page.locator("article").get_attribute("data-status") == "cancelled", 10, "the cancel")
+        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("button", name="Cancel").click()
+        for path in ("", "jobs", "jobs?status=cancelled", "types", "new"):
+            page.goto(f"{server.url}/ui/{path}")
+            expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        page.locator(".menu summary").click()
+        page.get_by_label("Language").select_option("zh_Hans")
+        page.get_by_role("button", name="Apply").click()
+        expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
+
+
+def test_messages_stand_at_the_fields(page, server):
+    page.goto(f"{server.url}/ui/new/video.transcode")
+    page.locator("[name='payload.sourceUrl']").fill("ftp://example.org/x.mov")
+    page.get_by_text("More options").click()
+    page.locator("[name='option.maxAttempts']").fill("1000")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator(".field.choices .fault")).to_have_count(1)
+    expect(page.locator("[name='payload.sourceUrl']")).to_have_value("ftp://example.org/x.mov")
+    expect(page.locator("[name='option.maxAttempts']")).to_have_value("1000")
+
+
+def test_a_file_is_uploaded_with_the_form(page, server, api, tmp_path):
+    source = tmp_path / "片段 one.txt"
+    source.write_text("this is no video")
+    page.goto(f"{server.url}/ui/new/video.transcode")
+    page.locator("[name='file.sourceUrl']").set_input_files(source)
+    page.get_by_label("720p").check()
+    page.get_by_role("button", name="Submit").click()
+    page.wait_for_url(re.compile(r"/ui/jobs/\d+$"))
+    job = api.finished(page.url.rpartition("/")[2])
+    assert re.fullmatch(r"/v1/artifacts/\d+/content", job["payload"]["sourceUrl"])
+    expect(page.locator("article")).to_have_attribute("data-status", "failed")
+    expect(page.locator(".problem")).to_contain_text("no video stream")
+
+
+def test_hostile_text_stays_text(page, server, api):
+    job = api.submit("demo.drill", {"tags": [HOSTILE[:100]]}, seconds=0, value={HOSTILE: [HOSTILE, "x" * 100_000, "\u0000\u0007"]},
+                     artifact="evil\u202e<b>.txt", logLines=3)
+    failed = api.submit("demo.drill", seconds=0, fail=HOSTILE)
+    api.finished(job["id"]), api.finished(failed["id"])
+    for path in ("", "jobs", f"jobs?q={HOSTILE[:20]}", f"jobs/{job['id']}", f"jobs/{failed['id']}", f"new/demo.drill?like={job['id']}"):
+        page.goto(f"{server.url}/ui/{path}")
+        assert page.title() != "owned"
+        assert page.locator("main img[src=x], main script, main b:text('.txt')").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is wider than the screen"
+    page.goto(f"{server.url}/ui/jobs/{failed['id']}")
+    expect(page.locator(".problem .detail")).to_contain_text("<script>")
+    expect(page.locator(".problem .detail")).to_contain_text("⟨U+202E⟩")
+
+
+def test_what_belongs_to_others_is_not_there(page, server):
+    job = server.session("bob").submit("demo.drill", seconds=0)
+    answer = page.goto(f"{server.url}/ui/jobs/{job['id']}")
+    assert answer.status == 404
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is nothing here")
+    page.goto(f"{server.url}/ui/jobs")
+    assert page.locator(f"#job-{job['id']}").count() == 0
+
+
+def test_pages_fit_a_phone(browser, server, api):
+    job = api.submit("demo.drill", {"tags": ["w" * 100]}, seconds=0, value="长" * 500)
+    api.finished(job["id"])
+    with visitor(browser, server, api.key, viewport={"width": 320, "height": 640}) as page:
+        for path in ("", "jobs", f"jobs/{job['id']}", "new/demo.drill", "new/video.transcode", "types"):
+            page.goto(f"{server.url}/ui/{path}")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is wider than the screen"
