@@ -22,6 +22,8 @@ from jobs.db import Database, Row
 from jobs.doorbell import Doorbell
 from jobs.errors import StorageUnavailable
 from jobs.settings import Settings
+from jobs.web import followers
+from jobs.web.followers import LogFollower
 from jobs.web.frames import Change
 from jobs.web.seats import Seat, SocketSeat
 from jobs.web.watchers import EVERYTHING, Topic
@@ -48,6 +50,7 @@ class Hub:
         self._position = 0
         self._seats: set[Seat] = set()
         self._topics: defaultdict[Topic, set[Seat]] = defaultdict(set)
+        self._followers: set[Seat] = set()      # of logs
         self._alarms: list[tuple[float, int, Seat]] = []
         self._count = itertools.count()
         self._inbox: deque[Callable[[], None]] = deque()
@@ -171,6 +174,9 @@ class Hub:
             self._remember(seat.watcher.current)
         if seat.watcher.since < self._position or len(self._seats) == 1:  # the first comes after bells that nobody heard
             self._want(seat.watcher.since)
+        if isinstance(seat.watcher, LogFollower):
+            self._followers.add(seat)
+            self._want(self._position)
         self._guard(seat, seat.watcher.start, now)
         self._guard(seat, seat.flush)
         if self._leaving_until is not None:
@@ -180,6 +186,7 @@ class Hub:
     def left(self, seat: Seat) -> None:
         """A seat has become free; the seat itself says so, once."""
         self._seats.remove(seat)
+        self._followers.discard(seat)
         sitting = self._topics[seat.watcher.topic]
         sitting.remove(seat)
         if not sitting:
@@ -217,7 +224,7 @@ class Hub:
 
     def _read_feed(self, now: float) -> None:
         reader = self._db.read()
-        full_page = True
+        full_page, more_lines = True, False
         while full_page:
             rows = reads.changes(reader, self._read_from, _PAGE)
             touched: set[Seat] = set()
@@ -226,9 +233,12 @@ class Hub:
             if rows:
                 self._read_from = rows[-1].version
                 self._position = max(self._position, self._read_from)
+            if self._followers:
+                heard, more_lines = followers.tell(reader, self._followers)
+                touched |= heard
             self._settle(touched, now)
             full_page = len(rows) == _PAGE
-        self._read_from = None
+        self._read_from = self._position if more_lines else None
 
     def _tell(self, change: Change) -> set[Seat]:
         self._remember(change)

@@ -12,7 +12,8 @@ from jobs.core import reads
 from jobs.core.access import Caller
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import frames
+from jobs.web import followers, frames
+from jobs.web.followers import LogFollower
 from jobs.web.frames import Change
 from jobs.web.hub import Hub
 from jobs.web.parking import LIVE, Parked
@@ -74,6 +75,23 @@ def stream_jobs(caller: Caller, *, since: int, last_event_id: str | None = None)
         seen = since
     return _event_stream(Parked(hub, Stream(
         caller, topic_of(caller), since, seen=seen, opening=missed, keepalive=site().settings.keepalive)))
+
+
+def follow_log(row: Row, caller: Caller, *, since: int, after: int, last_event_id: str | None = None) -> Response:
+    """The lines of a job's log after the id `after` (or that in Last-Event-ID), then those to come, `done` at last.
+
+    204 when the client has seen `done`.
+    """
+    hub = site().hub
+    line, saw_done = followers.resumed(last_event_id)
+    if saw_done and is_terminal(row):
+        return Response(status=204, headers={"Cache-Control": "no-store"})
+    if request.method == "HEAD":
+        return _event_stream(b"")
+    if _is_full(hub):
+        return _event_stream(frames.retry(frames.RETRY_WHEN_FULL) + frames.block("busy", "{}"))
+    return _event_stream(Parked(hub, LogFollower(
+        caller, hub.change(row), since, line=after if line is None else line, keepalive=site().settings.keepalive)))
 
 
 def poll_job(row: Row, caller: Caller, *, since: int, wait: float, until: Callable[[Row], bool],
