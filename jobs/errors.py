@@ -23,6 +23,7 @@ _KINDS = (
     Kind("bad-request", 400, "The request cannot be read", "Check the form of the request against the documentation."),
     Kind("malformed-json", 400, "The body is not valid JSON", "Send one JSON document in UTF-8: no duplicate keys, no NaN or Infinity, no lone surrogates, at most 100 levels deep."),
     Kind("bad-parameter", 400, "A query parameter is unknown or unusable", "Remove the parameter or correct its value; the detail names it."),
+    Kind("empty-filter", 400, "The filter is empty", "Say which jobs are meant, or \"all\": true."),
     Kind("bad-cursor", 400, "The cursor is not one of ours", "Start again without a cursor, and pass cursors back unchanged and with the same filter."),
     Kind("idempotency-key-malformed", 400, "The Idempotency-Key cannot be used", "Send one key: 1 to 255 characters out of A-Z a-z 0-9 . _ ~ : -, bare or as a quoted string."),
     Kind("idempotency-key-missing", 400, "An Idempotency-Key is required", "Send a fresh Idempotency-Key with each new submission, and the same one when you repeat it."),

@@ -6,6 +6,7 @@ An unknown `ACCEPTED_` variable or a value that does not parse stops the start w
 import difflib
 import os
 import re
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ TABLE = (
     Row("DATA_DIR", "./var", Path, "Folder for the database, artifacts, key files and locks. Must be a local disk."),
     Row("BIND", "127.0.0.1", str, "Address the web server listens on."),
     Row("PORT", "8202", port, "Port the web server listens on."),
-    Row("PUBLIC_URL", "", str, "The URL by which clients reach the server, a path included. Default: http://BIND:PORT."),
+    Row("PUBLIC_URL", "", str, "The URL by which clients reach the server, a path included. Default: http://BIND:PORT, with this machine's name for 0.0.0.0."),
     Row("TRUSTED_PROXIES", "", words, "CIDRs of proxies whose X-Forwarded headers are believed."),
     Row("DATABASE_URL", "", str, "A PostgreSQL URL (postgresql+psycopg://…) instead of SQLite in DATA_DIR."),
     Row("REDIS_URL", "", str, "A Redis or Valkey server instead of the embedded one."),
@@ -138,7 +139,11 @@ class Settings:
     @property
     def base_url(self) -> str:
         """The URL by which clients reach the server, without a slash at its end."""
-        return self.public_url.rstrip("/") or f"http://{self.bind}:{self.port}"
+        if self.public_url:
+            return self.public_url.rstrip("/")
+        # Nobody can call an address that means "all of mine"; this machine's name is the best guess without PUBLIC_URL.
+        host = socket.gethostname() if self.bind in ("", "0.0.0.0", "::") else self.bind
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: str) -> Settings:

@@ -82,12 +82,13 @@ def new_token() -> str:
 
 
 def make_key(tx: Transaction, owner: str, role: Role, name: str = "", expires_at: str | None = None,
-             token: str | None = None) -> str:
-    """Store a new key and answer it; it cannot be read again later."""
+             token: str | None = None, sync_wait: int = 0) -> str:
+    """Store a new key and answer it; it cannot be read again later. `sync_wait`: seconds that its submissions are held."""
     token = token or new_token()
     tx.run("""INSERT INTO keys (hash, hint, owner, role, name, sync_wait, created_at, expires_at)
-              VALUES (:hash, :hint, :owner, :role, :name, 0, :now, :expires_at)""",
-           hash=_hash(token), hint=token[:8], owner=owner, role=Role(role), name=name, now=tx.now, expires_at=expires_at)
+              VALUES (:hash, :hint, :owner, :role, :name, :sync_wait, :now, :expires_at)""",
+           hash=_hash(token), hint=token[:8], owner=owner, role=Role(role), name=name, sync_wait=sync_wait, now=tx.now,
+           expires_at=expires_at)
     return token
 
 

@@ -138,7 +138,7 @@ def _finish(tx: Transaction, job_id: int, source: Status, target: Status, attemp
     retention = tx.value("SELECT retention FROM jobs WHERE id = :id", id=job_id)
     keep_progress = "" if progress is None else "progress = :progress,"
     row = _move(tx, job_id, source, target, attempt, event=f"job.{target}", progress=progress, result=result,
-                result_size=len(result or ""), error=_stored(problem), expires_at=clock.after(retention or 0),
+                result_size=len(result or ""), error=_stored(problem), expires_at=clock.after(retention or 0, clock.parse(tx.now)),
                 set_=f"""{keep_progress} stage = NULL, eta = NULL, result = :result, result_size = :result_size, error = :error,
                 due_at = NULL, next_attempt_at = NULL, start_by = NULL, finished_at = :now, expires_at = :expires_at""")
     if row is None:

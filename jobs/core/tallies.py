@@ -22,3 +22,9 @@ def by_status(reader: Reader, owner: str | None = None) -> dict[str, int]:
     of_owner = "" if owner is None else "WHERE owner = :owner"
     rows = reader.all(f"SELECT status, sum(number) AS number FROM tallies {of_owner} GROUP BY status", owner=owner)
     return {row.status: int(row.number) for row in rows}
+
+
+def waiting(reader: Reader) -> dict[str, int]:
+    """Queued jobs in each queue."""
+    rows = reader.all("SELECT queue, sum(number) AS number FROM tallies WHERE status = 'queued' GROUP BY queue")
+    return {row.queue: int(row.number) for row in rows}

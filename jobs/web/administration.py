@@ -3,19 +3,26 @@
 from typing import Any
 
 from flask import Blueprint, Response
-from marshmallow import RAISE, Schema, fields, validate
+from marshmallow import RAISE, Schema, ValidationError, fields, validate
 
 from jobs import clock
 from jobs.core import access
 from jobs.core.access import Role
+from jobs.db import Row
 from jobs.errors import Problem, StorageUnavailable
-from jobs.web import auth, bodies, schemas
-from jobs.web.api import known
+from jobs.web import auth, bodies, conditional, negotiation, schemas
 from jobs.web.auth import public
 from jobs.web.problems import not_found
-from jobs.web.site import site
+from jobs.web.queries import known
+from jobs.web.site import base_url, site
 
 blueprint = Blueprint("administration", __name__)
+blueprint.before_request(negotiation.check)
+
+
+def _is_ahead(instant: str) -> None:
+    if clock.seconds_until(instant) <= 0:
+        raise ValidationError("This has passed.")
 
 
 class NewKey(Schema):
@@ -24,37 +31,47 @@ class NewKey(Schema):
     class Meta:
         unknown = RAISE
 
-    owner = fields.Str(required=True, validate=validate.Regexp(r"^[\w.@+-]{1,100}$", error="1 to 100 letters, digits, . @ + - or _."))
+    owner = fields.Str(required=True, validate=validate.Regexp(r"[\w.@+-]{1,100}\Z", error="1 to 100 letters, digits, . @ + - or _."))
     role = fields.Enum(Role, by_value=True, load_default=Role.SUBMIT)
-    name = fields.Str(load_default="", validate=validate.Length(max=200))
-    expires_at = schemas.Instant(data_key="expiresAt", load_default=None, allow_none=True)
+    name = fields.Str(load_default="", validate=validate.Regexp(r"[^\0]{0,200}\Z", error="At most 200 characters."))
+    expires_at = schemas.Instant(data_key="expiresAt", load_default=None, allow_none=True, validate=_is_ahead)
+    sync_wait = fields.Int(data_key="syncWait", strict=True, load_default=0, validate=validate.Range(0, conditional.MAX_WAIT))
 
 
 @blueprint.get("/v1/keys")
-def list_keys() -> dict[str, Any]:
+def list_keys() -> tuple[dict[str, Any], dict[str, str]]:
     """All keys, without the keys themselves."""
     known()
     auth.admin()
-    return {"keys": [_shown(row) for row in site().db.read().all("SELECT * FROM keys ORDER BY id")]}
+    return {"keys": [_shown(row) for row in site().db.read().all("SELECT * FROM keys ORDER BY id")]}, {"Cache-Control": "no-store"}
+
+
+@blueprint.get("/v1/keys/<id:key_id>")
+def get_key(key_id: int) -> tuple[dict[str, Any], dict[str, str]]:
+    """One key, without the key itself."""
+    known()
+    auth.admin()
+    return _shown(_find(key_id)), {"Cache-Control": "no-store"}
 
 
 @blueprint.post("/v1/keys")
 def make_key() -> tuple[dict[str, Any], int, dict[str, str]]:
     """Make a key; this answer is the only one that ever shows it."""
+    known()
     auth.admin()
     wanted = schemas.load(NewKey(), bodies.read_object())
     token = site().db.write(lambda tx: access.make_key(tx, **wanted))
-    found = access.authenticate(site().db.read(), token)
-    row = site().db.read().one("SELECT * FROM keys WHERE id = :id", id=found.key_id)
-    return _shown(row) | {"key": token}, 201, {"Cache-Control": "no-store", "Location": f"/v1/keys/{row.id}"}
+    row = _find(access.authenticate(site().db.read(), token).key_id)
+    return _shown(row) | {"key": token}, 201, {"Cache-Control": "no-store", "Location": f"{base_url()}/v1/keys/{row.id}"}
 
 
 @blueprint.delete("/v1/keys/<id:key_id>")
 def revoke_key(key_id: int) -> Response:
-    """End a key at once."""
+    """End a key at once, its streams within a second."""
+    known()
     auth.admin()
-    if not site().db.write(lambda tx: access.revoke(tx, key_id)):
-        raise not_found()
+    _find(key_id)
+    site().db.write(lambda tx: access.revoke(tx, key_id))
     return Response(status=204)
 
 
@@ -77,7 +94,14 @@ def readyz() -> tuple[dict[str, Any], dict[str, str]]:
     return {"status": "ok", "degraded": [] if site().doorbell.works() else ["redis"]}, {"Cache-Control": "no-store"}
 
 
-def _shown(row: Any) -> dict[str, Any]:
+def _find(key_id: int) -> Row:
+    row = site().db.read().one("SELECT * FROM keys WHERE id = :id", id=key_id)
+    if row is None:
+        raise not_found()
+    return row
+
+
+def _shown(row: Row) -> dict[str, Any]:
     valid = not row.revoked_at and (not row.expires_at or row.expires_at > clock.wire(clock.now()))
     return {"id": str(row.id), "owner": row.owner, "role": row.role, "name": row.name, "hint": row.hint, "valid": valid,
-            "createdAt": row.created_at, "expiresAt": row.expires_at, "revokedAt": row.revoked_at, "lastUsedAt": row.last_used_at}
+            "syncWait": row.sync_wait, "createdAt": row.created_at, "expiresAt": row.expires_at, "revokedAt": row.revoked_at, "lastUsedAt": row.last_used_at}

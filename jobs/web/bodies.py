@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 from flask import request
@@ -21,6 +22,9 @@ def read_object(optional: bool = False) -> dict[str, Any]:
     data = read_bytes(site().settings.max_body)
     if optional and not data.strip():
         return {}
+    charset = request.mimetype_params.get("charset", "utf-8").lower()
+    if charset not in ("utf-8", "us-ascii"):
+        raise Problem("unsupported-media-type", "JSON is sent in UTF-8.", headers={"Accept": _JSON})
     if request.mimetype != _JSON and not request.mimetype.endswith("+json"):
         raise Problem("unsupported-media-type", f"Send the body as Content-Type: {_JSON}.", headers={"Accept": _JSON})
     value = parse(data)
@@ -44,10 +48,10 @@ def parse(data: bytes) -> Any:
     """JSON (RFC 8259) of at most 100 levels; no duplicate keys, NaN, Infinity or lone surrogates. Problem 400."""
     try:
         text = data.decode("utf-8")
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite,
-                           object_pairs_hook=_unique)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)
         _check_depth(value)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate cannot be stored
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate cannot be stored
     except UnicodeDecodeError:
         raise Problem("malformed-json", "The body is not UTF-8.") from None
     except UnicodeEncodeError:
@@ -73,8 +77,7 @@ def _finite(text: str) -> float:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"The key {json.dumps(twice)} stands twice in one object")
     return members
 

@@ -3,8 +3,9 @@
 Everything here is pure, so that the hub's thread can answer a parked request without Flask's context.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import format_datetime
 
@@ -16,6 +17,7 @@ from jobs.core import reads
 from jobs.core.states import Status
 from jobs.db import Row
 from jobs.errors import Problem
+from jobs.web import backlog, problems
 
 REVISION = 1       # of the representation: raised when the same version would render to other bytes
 MAX_WAIT = 50      # seconds
@@ -31,17 +33,23 @@ class Asked:
     if_none_match: str | None
     wait: float                 # seconds to hold, 0: not at all
     prefer_applied: str | None  # the value of Preference-Applied
-    head: bool
+    waiting: Mapping[str, int] = field(default_factory=dict)  # queue → jobs that wait in it
 
     @classmethod
     def by_request(cls, base_url: str, default_wait: float = 0) -> "Asked":
-        """Read `wait` from the query or from Prefer (RFC 7240); Problem 400 when the query's is no number."""
-        preferred = _preferred_wait(request.headers.getlist("Prefer"))
-        wait = _query_wait(request.args.getlist("wait"))
-        held = wait if wait is not None else preferred if preferred is not None else default_wait
-        held = min(held, MAX_WAIT)
-        applied = f"wait={held:g}" if wait is None and preferred is not None else None
-        return cls(base_url, request.headers.get("If-None-Match"), held, applied, request.method == "HEAD")
+        """Read `wait` from the query or from Prefer (RFC 7240); Problem 400 when the query's is no number.
+
+        `respond-async` in Prefer overrules `default_wait`.
+        """
+        preferred = _preferences(request.headers.getlist("Prefer"))
+        wait, applied = _query_wait(request.args.getlist("wait")), None
+        if wait is None and "wait" in preferred:
+            wait = float(preferred["wait"])
+            applied = f"wait={min(wait, MAX_WAIT):g}"
+        elif wait is None and "respond-async" in preferred and default_wait:
+            wait, applied = 0, "respond-async"
+        held = min(default_wait if wait is None else wait, MAX_WAIT)
+        return cls(base_url, request.headers.get("If-None-Match"), held, applied, backlog.lengths())
 
 
 def etag(job: Row, form: str = "job") -> str:
@@ -56,15 +64,23 @@ def matches(if_none_match: str | None, tag: str) -> bool:
     return parse_etags(if_none_match).contains_weak(tag.strip('"'))
 
 
-def check_if_match(job: Row) -> None:
-    """Problem 412 when the request's If-Match names another version (strong comparison, section 13.1.1)."""
+def if_match() -> Callable[[Row], None]:
+    """The request's If-Match as a check to be made inside the transaction, on whatever thread that runs.
+
+    Problem 412 when it names another version (strong comparison, section 13.1.1).
+    """
     header = request.headers.get("If-Match")
-    if header and not parse_etags(header).contains(etag(job).strip('"')):
-        raise Problem("precondition-failed", f"The job is at version {job.version} now.")
+
+    def check(job: Row) -> None:
+        if header is not None and not parse_etags(header).contains(etag(job).strip('"')):
+            raise Problem("precondition-failed", f"The job is at version {job.version} now.")
+    return check
 
 
 def job(row: Row, asked: Asked) -> Response:
-    """200 with the job, or 304 when the client has these bytes."""
+    """200 with the job, or 304 when the client has these bytes; 410 when it was purged meanwhile. Needs no request."""
+    if row.purged_at:
+        return problems.gone(asked.base_url)
     return view(row, asked, etag(row), lambda: reads.render(row, asked.base_url))
 
 
@@ -79,27 +95,30 @@ def view(row: Row, asked: Asked, tag: str, render: Callable[[], str]) -> Respons
     response.headers["Vary"] = "Prefer, Authorization, Cookie"
     if asked.prefer_applied:
         response.headers["Preference-Applied"] = asked.prefer_applied
-    response.headers.update(pace(row))
+    response.headers.update(pace(row, asked.waiting))
     return response
 
 
-def pace(row: Row) -> dict[str, str]:
+def pace(row: Row, waiting: Mapping[str, int] | None = None) -> dict[str, str]:
     """When to ask again: Retry-After while active; the end of retention when terminal."""
     if reads.is_terminal(row):
         end = http_date(clock.parse(row.expires_at)) if row.expires_at else None
         return {"Expires": end, "Sunset": end} if end else {}
-    return {"Retry-After": str(retry_after(row))}
+    return {"Retry-After": str(retry_after(row, waiting))}
 
 
-def retry_after(row: Row) -> int:
-    """Whole seconds until a poll is worth while: until it may start, to its eta, else a tenth of its age."""
+def retry_after(row: Row, waiting: Mapping[str, int] | None = None) -> int:
+    """Whole seconds until a poll is worth while: until the job may start, until its eta, else the more, the longer it has
+    taken so far and the more jobs wait in its queue (`waiting`)."""
     starts = row.next_attempt_at or row.not_before
     if row.status == Status.QUEUED and starts and clock.seconds_until(starts) > 0:
-        return max(1, min(_FARTHEST, round(clock.seconds_until(starts))))
+        return min(_FARTHEST, math.ceil(clock.seconds_until(starts)))
     if row.eta:
-        return max(1, min(_MAX_RETRY_AFTER, round(clock.seconds_until(row.eta))))
-    age = -clock.seconds_until(row.started_at or row.created_at)
-    return max(1, min(_MAX_RETRY_AFTER, round(age / 10)))
+        seconds = clock.seconds_until(row.eta)
+    else:
+        ahead = max(0, (waiting or {}).get(row.queue, 0) - 1) if row.status == Status.QUEUED else 0
+        seconds = (ahead - clock.seconds_until(row.started_at or row.created_at)) / 10
+    return max(1, min(_MAX_RETRY_AFTER, math.ceil(seconds)))
 
 
 def http_date(instant: datetime) -> str:
@@ -119,10 +138,12 @@ def _query_wait(values: list[str]) -> float | None:
     return seconds
 
 
-def _preferred_wait(headers: list[str]) -> float | None:
-    """The first wait=N of the Prefer headers; anything unknown or malformed is ignored, as RFC 7240 demands."""
+def _preferences(headers: list[str]) -> dict[str, str]:
+    """The preferences that are honoured, the first of each; unknown and malformed ones are ignored, as RFC 7240 demands."""
+    found: dict[str, str] = {}
     for preference in ",".join(headers).split(","):
-        name, _, value = preference.split(";")[0].partition("=")
-        if name.strip().lower() == "wait" and value.strip().strip('"').isascii() and value.strip().strip('"').isdigit():
-            return float(value.strip().strip('"'))
-    return None
+        name, _, value = (part.strip() for part in preference.split(";")[0].partition("="))
+        name, value = name.lower(), value.strip('"')
+        if name == "respond-async" or (name == "wait" and value.isascii() and value.isdigit()):
+            found.setdefault(name, value)
+    return found

@@ -23,7 +23,12 @@ LARGEST_RESULT = 64 * 1024
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
-def block(event: str, data: str, id: int | None = None) -> bytes:
+def compact(members: dict[str, Any]) -> str:
+    """JSON without spaces, characters as they are."""
+    return json.dumps(members, ensure_ascii=False, separators=(",", ":"))
+
+
+def block(event: str, data: str, id: int | str | None = None) -> bytes:
     """One event; `data` may hold any line breaks."""
     lines = [f"data: {line}" for line in _LINE_BREAK.split(data)]
     head = [f"id: {id}"] if id is not None else []
@@ -112,7 +117,7 @@ class Change:
             result = self.full.result if row.result_size <= LARGEST_RESULT else None
             if row.result_size and (result is None or len(result.encode()) > LARGEST_RESULT):
                 members["resultUrl"], result = f"/v1/jobs/{row.id}/result", None
-        text = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
+        text = compact(members)
         for name, fragment in (("result", result), ("error", error)):
             if fragment is not None:
                 text = f'{text[:-1]},"{name}":{fragment}}}'

@@ -50,7 +50,8 @@ def register(app: Flask) -> None:
 def _count() -> None:
     if request.blueprint == "ui" or request.method == "OPTIONS" or not g.get("caller"):
         return
-    cheap = request.method in ("GET", "HEAD") and ("If-None-Match" in request.headers or "wait" in request.args)
+    cheap = request.method in ("GET", "HEAD") and (
+        "If-None-Match" in request.headers or "wait" in request.args or "Prefer" in request.headers)
     allowed, g.left, g.reset = _buckets().take(auth.caller().key_id, _POLL_COST if cheap else 1)
     if not allowed:
         raise Problem("too-many-requests", headers={"Retry-After": str(max(1, g.reset))})

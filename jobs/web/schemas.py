@@ -1,6 +1,8 @@
 """The shapes of requests: the options that every submission may carry, and faults as JSON pointers."""
 
+from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +13,7 @@ from jobs.core.states import Priority
 from jobs.errors import Problem
 
 DAY = 86400
+COVERED = "•••"
 _FARTHEST = 365  # days
 
 
@@ -44,12 +47,41 @@ class Options(Schema):
 
 def load(schema: Schema, data: Any, at: str = "#") -> dict[str, Any]:
     """Validate; Problem 422 `invalid-payload` with a pointer below `at` for each fault."""
+    loaded, faults = judge(schema, data, at)
+    if faults:
+        raise Problem("invalid-payload", errors=faults)
+    return loaded
+
+
+def judge(schema: Schema, data: Any, at: str = "#") -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """What the data means, and every fault in it with a pointer below `at`."""
+    if not isinstance(data, dict):
+        return {}, [{"pointer": at, "detail": "This is a JSON object."}]
     try:
-        return schema.load(data)
+        return schema.load(data), []
     except ValidationError as error:
-        raise Problem("invalid-payload", errors=pointers(error.messages, at)) from None
+        return {}, pointers(error.messages, at)
     except (TypeError, ValueError, OverflowError, RecursionError):  # a custom field that does not expect such a value
-        raise Problem("invalid-payload", errors=[{"pointer": at, "detail": "The value cannot be used."}]) from None
+        return {}, [{"pointer": at, "detail": "The value cannot be used."}]
+
+
+def cover(schema: Schema, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload as it may be shown: members whose field is marked `secret` read •••, in nested objects too."""
+    named = {field.data_key or name: field for name, field in schema.fields.items()}
+    return {name: _covered(named[name], value) if name in named else value for name, value in payload.items()}
+
+
+def _covered(field: fields.Field, value: Any) -> Any:
+    if field.metadata.get("secret"):
+        return None if value is None else COVERED
+    if isinstance(field, fields.Nested):
+        inner = partial(cover, field.schema)
+        return [inner(each) for each in value] if isinstance(value, list) else inner(value) if isinstance(value, dict) else value
+    if isinstance(field, fields.List) and isinstance(value, list):
+        return [_covered(field.inner, each) for each in value]
+    if isinstance(field, fields.Dict) and field.value_field and isinstance(value, dict):
+        return {name: _covered(field.value_field, each) for name, each in value.items()}
+    return value
 
 
 def pointers(messages: Any, at: str = "#") -> list[dict[str, str]]:

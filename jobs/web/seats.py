@@ -29,6 +29,11 @@ class Seat:
         self.alarm = self.later_alarm = float("inf")  # when the hub looks after it, and when again
         watcher.seat = self
 
+    @property
+    def busy(self) -> bool:
+        """Whether the client has not taken yet what was sent."""
+        raise NotImplementedError
+
     def send(self, data: bytes) -> None:
         """Send a piece of a stream, without waiting."""
         raise NotImplementedError
@@ -68,6 +73,10 @@ class SocketSeat(Seat):
         self._early = b""
         self._keep = self._left = False
         self._interest = selectors.EVENT_READ
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._backlog)
 
     def send(self, data: bytes) -> None:
         if self._left or self.ending:
@@ -158,6 +167,10 @@ class QueueSeat(Seat):
         super().__init__(watcher)
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
         self._ended = False
+
+    @property
+    def busy(self) -> bool:
+        return self._queue.qsize() > 0
 
     def take(self) -> Any:
         """Wait for the next piece (bytes), the response, or None at the end."""

@@ -6,6 +6,7 @@ The dashboard's form and every dialect come through here too.
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -17,14 +18,16 @@ from jobs.core.idempotency import Claim, KeyReused
 from jobs.core.states import Priority
 from jobs.core.submission import Accepted, Submission
 from jobs.db import Row
-from jobs.errors import Problem
-from jobs.web import auth, bodies, conditional, inputs, results, schemas, watch
+from jobs.errors import Problem, StorageUnavailable
+from jobs.web import auth, bodies, conditional, inputs, negotiation, results, schemas, watch
 from jobs.web.conditional import Asked
+from jobs.web.problems import not_found
+from jobs.web.queries import known
 from jobs.web.site import base_url, site
 from jobs.work.job_type import OPTIONS, JobType
 
 blueprint = Blueprint("submissions", __name__)
-_COVERED = "•••"
+blueprint.before_request(negotiation.check)
 _TOKEN = re.compile(r"[A-Za-z0-9._~:-]{1,255}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -32,17 +35,15 @@ _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-
 @blueprint.post("/v1/jobs")
 def post_job() -> Response:
     """Submit a job of any type: `{"type", "payload", options…}`."""
+    known("wait")
     caller = auth.submitter()
     body = bodies.read_object()
-    unknown = [name for name in body if name not in ("type", "payload", *OPTIONS)]
-    if unknown or not isinstance(body.get("type"), str):
-        faults = [{"pointer": f"#/{name}", "detail": "Unknown member."} for name in unknown]
-        missing = [] if isinstance(body.get("type"), str) else [{"pointer": "#/type", "detail": "Name the job type."}]
-        raise Problem("invalid-payload", errors=faults + missing)
+    if not isinstance(body.get("type"), str):
+        raise Problem("invalid-payload", errors=[{"pointer": "#/type", "detail": "Name the job type."}])
     declared = find_type(body["type"])
-    options = {name: body[name] for name in OPTIONS if name in body}
-    asked = prepare(caller, declared, body.get("payload", {}), options, at="#/payload")
-    return submit(caller, declared, asked, body)
+    options = {name: value for name, value in body.items() if name not in ("type", "payload")}
+    return (repeated(caller, declared, body)
+            or submit(caller, declared, prepare(caller, declared, body.get("payload", {}), options, at="#/payload"), body))
 
 
 @blueprint.post("/v1/<collection>")
@@ -50,13 +51,14 @@ def post_to_collection(collection: str) -> Response:
     """Submit a job by its collection: the payload's members and the options side by side."""
     declared = site().registry.by_collection(collection)
     if declared is None:
-        raise Problem("not-found")
+        raise not_found()
+    known("wait")
     caller = auth.submitter()
     body = bodies.read_object()
     options = {name: value for name, value in body.items() if name in OPTIONS}
     payload = {name: value for name, value in body.items() if name not in OPTIONS}
-    asked = prepare(caller, declared, payload, options, at="#")
-    return submit(caller, declared, asked, body, as_resource=True)
+    return (repeated(caller, declared, body, as_resource=True)
+            or submit(caller, declared, prepare(caller, declared, payload, options), body, as_resource=True))
 
 
 def find_type(name: str) -> JobType:
@@ -69,11 +71,11 @@ def find_type(name: str) -> JobType:
 
 def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[str, Any], at: str = "#",
             options_at: str = "#") -> Submission:
-    """Judge a payload and its options, both as they came. Problems 422 with pointers below `at`."""
-    if not isinstance(payload, dict):
-        raise Problem("invalid-payload", errors=[{"pointer": at, "detail": "The payload is a JSON object."}])
-    chosen = schemas.load(schemas.Options(), dict(options), options_at)
-    loaded = schemas.load(declared.schema, payload, at)
+    """Judge a payload and its options, both as they came; nothing is stored. Problems 422 with pointers below `at`."""
+    chosen, faults = schemas.judge(schemas.Options(), dict(options), options_at)
+    loaded, more_faults = schemas.judge(declared.schema, payload, at)
+    if faults or more_faults:
+        raise Problem("invalid-payload", errors=faults + more_faults)
     if chosen.get("callback_url"):
         site().guard.check_url(chosen["callback_url"], pointer=f"{options_at}/callbackUrl")
     used = _inputs(caller, declared, payload, at)
@@ -82,10 +84,10 @@ def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[st
     settings = site().settings
     start_within = chosen.get("queue_ttl") or declared.queue_ttl or round(settings.queue_ttl)
     first_start = max(clock.wire(clock.now()), chosen.get("not_before") or "")
-    shown = {name: _COVERED if name in declared.secrets else value for name, value in payload.items()}
+    shown, whole = compact(schemas.cover(declared.schema, payload)), compact(payload)
     return Submission(
-        type=declared.name, owner=caller.owner, queue=declared.queue, payload=compact(shown),
-        payload_private=compact(payload) if declared.secrets & payload.keys() else None,
+        type=declared.name, owner=caller.owner, queue=declared.queue, payload=shown,
+        payload_private=whole if whole != shown else None,
         priority=chosen.get("priority", Priority.NORMAL), tags=compact(chosen.get("tags", [])),
         callback_url=chosen.get("callback_url"), not_before=chosen.get("not_before"),
         timeout=chosen.get("timeout") or declared.timeout or round(settings.job_timeout),
@@ -98,29 +100,32 @@ def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[st
 
 def submit(caller: Caller, declared: JobType, asked: Submission, body: Any, as_resource: bool = False) -> Response:
     """Store the submission under the request's Idempotency-Key and answer: 202, or the result if the client waits for it."""
-    wanted = Asked.by_request(base_url(), default_wait=declared.sync_wait or caller.sync_wait)
-    since = watch.position() if wanted.wait else 0
-    accepted = store(asked, claim_of(caller, declared, body))
-    url, placeholder = wanted.base_url, _placeholder(accepted.job) if as_resource else None
+    since = watch.position()
+    return _answer(caller, declared, store(asked, claim_of(caller, declared, body)), since, as_resource)
 
-    def respond(row: Row) -> Response:
-        if wanted.wait and reads.is_terminal(row):
-            return _synchronous(row, accepted, wanted)
-        return _accepted(row, accepted.replayed, url, placeholder, wanted)
 
-    return watch.poll_job(accepted.job, caller, since=since, wait=wanted.wait, until=watch.is_terminal, respond=respond,
-                          refuse=False)
+def repeated(caller: Caller, declared: JobType, body: Any, as_resource: bool = False) -> Response | None:
+    """The answer to a request whose Idempotency-Key has made a job before, whatever a new judgement would say; else None."""
+    claim = claim_of(caller, declared, body)
+    since = watch.position()
+    row = earlier(claim)
+    return _answer(caller, declared, Accepted(row, replayed=True), since, as_resource) if row else None
 
 
 def store(asked: Submission, claim: Claim | None = None) -> Accepted:
     """Put the job on disk. Problem 422 when the key was used for another body, 410 when its job is gone."""
-    asked = Submission(**vars(asked) | {"claim": claim})
+    asked = replace(asked, claim=claim)
     try:
         accepted = site().db.write(lambda tx: submission.accept(tx, asked))
     except KeyReused:
         raise Problem("idempotency-key-reused") from None
+    except StorageUnavailable:
+        stored = earlier(claim)  # the answer to a COMMIT may get lost on its way: the key tells what became of it
+        if stored is None:
+            raise
+        return Accepted(stored)
     if accepted.job.purged_at:
-        raise Problem("gone", "The job of this Idempotency-Key has expired or was purged.")
+        raise _gone()
     return accepted
 
 
@@ -137,6 +142,23 @@ def claim_of(caller: Caller, declared: JobType | None, body: Any) -> Claim | Non
     if len(values) > 1 or not _TOKEN.fullmatch(key):
         raise Problem("idempotency-key-malformed")
     return Claim(caller.owner, request.method, request.path, key, idempotency.fingerprint(body))
+
+
+def earlier(claim: Claim | None) -> Row | None:
+    """The job that this key has made. Problem 422 when its body was another, 410 when it is gone."""
+    reader = site().db.read()
+    try:
+        job_id = idempotency.find(reader, claim) if claim else None
+    except KeyReused:
+        raise Problem("idempotency-key-reused") from None
+    row = reads.get(reader, job_id) if job_id is not None else None
+    if row is not None and row.purged_at:
+        raise _gone()
+    return row
+
+
+def _gone() -> Problem:
+    return Problem("gone", "The job of this Idempotency-Key has expired or was purged.")
 
 
 def compact(value: Any) -> str:
@@ -159,33 +181,45 @@ def _inputs(caller: Caller, declared: JobType, payload: Mapping[str, Any], at: s
     return tuple(found)
 
 
-def _accepted(row: Row, replayed: bool, url: str, placeholder: Row | None, wanted: Asked) -> Response:
+def _answer(caller: Caller, declared: JobType, accepted: Accepted, since: int, as_resource: bool) -> Response:
+    """202, or what /result says if the job ends while the client waits for it."""
+    asked = Asked.by_request(base_url(), default_wait=declared.sync_wait or caller.sync_wait)
+    placeholder = _placeholder(accepted.job) if as_resource else None
+
+    def respond(row: Row) -> Response:
+        ended = asked.wait and reads.is_terminal(row)
+        response = _synchronous(row, asked) if ended else _accepted(row, placeholder, asked)
+        if accepted.replayed:
+            response.headers["Idempotency-Replayed"] = "true"
+        if asked.prefer_applied:
+            response.headers["Preference-Applied"] = asked.prefer_applied
+        response.headers["Vary"] = "Prefer"
+        return response
+
+    return watch.poll_job(accepted.job, caller, since=since, wait=asked.wait, until=watch.is_terminal, respond=respond,
+                          refuse=False)
+
+
+def _accepted(row: Row, placeholder: Row | None, asked: Asked) -> Response:
+    url = asked.base_url
     job_url = f"{url}/v1/jobs/{row.id}"
     body = compact(resources.render(placeholder)) if placeholder else reads.render(row, url)
     response = Response(body, 202, content_type="application/json")
     response.headers.update({
         "Location": job_url, "Operation-Location": f"{url}/api/operations/{row.id}",
         "Content-Location": url + resources.path(placeholder) if placeholder else job_url,
-        "Retry-After": str(1 if reads.is_terminal(row) else conditional.retry_after(row)),
+        "Retry-After": str(1 if reads.is_terminal(row) else conditional.retry_after(row, asked.waiting)),
         "Link": f'<{job_url}>; rel="monitor", <{job_url}/events>; rel="monitor"; type="text/event-stream"',
-        "Cache-Control": "no-store", "Vary": "Prefer"})
-    return _marked(response, replayed, wanted)
+        "Cache-Control": "no-store"})
+    return response
 
 
-def _synchronous(row: Row, accepted: Accepted, wanted: Asked) -> Response:
-    response = results.answer(row, wanted.base_url)
-    job_url = f"{wanted.base_url}/v1/jobs/{row.id}"
-    response.headers.update({"Content-Location": f"{job_url}/result", "Link": f'<{job_url}>; rel="monitor"', "Vary": "Prefer"})
+def _synchronous(row: Row, asked: Asked) -> Response:
+    response = results.answer(row, asked.base_url)
+    job_url = f"{asked.base_url}/v1/jobs/{row.id}"
+    response.headers.update({"Content-Location": f"{job_url}/result", "Link": f'<{job_url}>; rel="monitor"'})
     if row.resource:
-        response.headers["Location"] = wanted.base_url + row.resource
-    return _marked(response, accepted.replayed, wanted)
-
-
-def _marked(response: Response, replayed: bool, wanted: Asked) -> Response:
-    if replayed:
-        response.headers["Idempotency-Replayed"] = "true"
-    if wanted.prefer_applied:
-        response.headers["Preference-Applied"] = wanted.prefer_applied
+        response.headers["Location"] = asked.base_url + row.resource
     return response
 
 

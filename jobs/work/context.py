@@ -20,6 +20,7 @@ from jobs.work import command, inputs, outputs
 from jobs.work.alarm import Alarm, AttemptLost, JobCancelled
 from jobs.work.channel import Channel
 from jobs.work.meter import Meter
+from jobs.work.secrets import Cover
 
 MAX_LINE = 4_000       # characters of one line of the log
 MAX_LINES = 20_000     # lines of one attempt
@@ -40,6 +41,7 @@ class Context:
         self.skipped: list[dict[str, str]] = []
         self.described: dict[str, Any] = {}
         self.has_told = False
+        self.cover = Cover(row)
         self._row = row
         self._db = db
         self._channel = channel
@@ -239,7 +241,7 @@ class Context:
     def _tell(self, what: str, **members: Any) -> None:
         with self._alarm.held():
             self.has_told = True
-            self._channel.send(tell=what, **members)
+            self._channel.send(tell=what, **self.cover(members))
 
     def _listen(self) -> None:
         now = clock.monotonic()

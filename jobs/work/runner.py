@@ -27,7 +27,7 @@ def perform(row: Row, job: Context, registry: Registry, alarm: Alarm) -> Outcome
     kind = registry.get(row.type)
     if kind is None:
         return Failed(Problem("unknown-type", f"This server no longer knows the type {row.type}."))
-    outcome = _run(row, job, kind, alarm)
+    outcome = job.cover.outcome(_run(row, job, kind, alarm))
     if not isinstance(outcome, Succeeded):
         clean(row, job, kind, alarm)
     return outcome
