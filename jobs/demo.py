@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO
-from urllib.parse import quote, urljoin
+from urllib.parse import quote
 
 import requests
 
@@ -114,19 +114,20 @@ def _play(settings: Settings, base: str, file: Path | None) -> None:
         upload = _answer(http.post(f"{base}/v1/files", data=stack.enter_context(file.open("rb")), params={"name": file.name},
                                    headers={"Content-Type": "application/octet-stream"}, timeout=None))
     video = http.post(f"{base}/v1/videos", json={"sourceUrl": upload["url"], "transcode": RENDITIONS}, timeout=60)
-    placeholder = _answer(video)
-    job = f"{base}/v1/jobs/{video.headers['Location'].rpartition('/')[2]}"
-    print(f"Accepted as job {job.rpartition('/')[2]}: {video.headers['Location']}", flush=True)
+    _answer(video)
+    public, _, id = video.headers["Location"].partition("/v1/jobs/")
+    print(f"Accepted as job {id}: {video.headers['Location']}", flush=True)
+    job = f"{base}/v1/jobs/{id}"
     end = _watch(http, job)
+    error = end.get("error") or {}
     if end["status"] not in ("succeeded", "partialSuccess"):
-        error = end.get("error") or {}
         raise DemoFailed(f"the job ended {end['status']}: {error.get('detail') or error.get('title') or 'no reason given'}")
-    resource = _answer(http.get(urljoin(base, placeholder.get("resource") or _answer(http.get(job, timeout=60))["resource"]), timeout=60))
-    print("Playlists:")
-    for playlist in resource["playlists"]:
-        print(f"  {playlist['name']:>6}  {settings.base_url}{quote(playlist['href'])}/index.m3u8")
+    resource = _answer(http.get(job, timeout=60))["resource"]
+    print("Playlists, for players that send the key:")
+    for playlist in _answer(http.get(base + resource, timeout=60))["playlists"]:
+        print(f"  {playlist['name']:>6}  {public}{quote(playlist['href'])}/index.m3u8")
     if end["status"] == "partialSuccess":
-        raise DemoFailed(f"some renditions are missing: {json.dumps((end.get('error') or {}).get('errors'))}")
+        raise DemoFailed("some renditions are missing: " + "; ".join(part.get("detail", "") for part in error.get("errors", ())))
 
 
 def _make_clip(settings: Settings, folder: Path) -> Path:
@@ -147,15 +148,21 @@ def _make_clip(settings: Settings, folder: Path) -> Path:
 
 
 def _answer(response: requests.Response) -> dict:
-    """The body of a good answer; DemoFailed with the problem's words otherwise."""
+    """The body of a good answer; DemoFailed otherwise."""
+    _refuse_problem(response)
+    return response.json()
+
+
+def _refuse_problem(response: requests.Response) -> None:
+    """DemoFailed with the problem's words, if the answer is one."""
     if response.ok:
-        return response.json()
+        return
     try:
         problem = response.json()
-        reasons = "; ".join(f"{error.get('pointer', '')} {error.get('detail', '')}" for error in problem.get("errors", ()))
-        raise DemoFailed(f"{response.status_code} {problem.get('detail') or problem.get('title')} {reasons}".strip())
     except requests.JSONDecodeError:
-        raise DemoFailed(f"{response.request.method} {response.url} answered {response.status_code}") from None
+        raise DemoFailed(f"{response.request.method} {response.url} answered {response.status_code}.") from None
+    reasons = "; ".join(f"{error.get('pointer', '')} {error.get('detail', '')}" for error in problem.get("errors", ()))
+    raise DemoFailed(f"{response.status_code} {problem.get('detail') or problem.get('title')} {reasons}".strip())
 
 
 def _watch(http: requests.Session, job: str) -> dict:
@@ -170,23 +177,24 @@ def _watch(http: requests.Session, job: str) -> dict:
 
 def _events(http: requests.Session, job: str) -> Iterator[tuple[str, dict]]:
     """(event, data) of the job's stream. A cut is mended by resuming after the last id, for as long as there is hope."""
-    last_id, deadline = None, time.monotonic() + _PATIENCE
-    while True:
+    last_id, deadline, fault = None, time.monotonic() + _PATIENCE, "no answer"
+    while time.monotonic() < deadline:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
         try:
-            with http.get(f"{job}/events", headers=headers, stream=True, timeout=(5, 60)) as stream:
+            with http.get(f"{job}/events", headers=headers, stream=True, timeout=(5, _PATIENCE)) as stream:
                 if stream.status_code == 204:
                     return
-                if stream.status_code < 500 and not stream.ok:
-                    _answer(stream)
-                for frame in _frames(stream) if stream.ok else ():
-                    last_id, deadline = frame.get("id", last_id), time.monotonic() + _PATIENCE
-                    if "data" in frame:
-                        yield frame.get("event", "message"), json.loads(frame["data"])
+                if stream.status_code < 500:
+                    _refuse_problem(stream)
+                    for frame in _frames(stream):
+                        last_id, deadline = frame.get("id", last_id), time.monotonic() + _PATIENCE
+                        if "data" in frame:
+                            yield frame.get("event", "message"), json.loads(frame["data"])
+                fault = f"status {stream.status_code}"
         except requests.RequestException as error:
-            if time.monotonic() > deadline:
-                raise DemoFailed(f"the stream of events was cut and did not come back ({error}).") from error
+            fault = str(error)
         time.sleep(0.5)
+    raise DemoFailed(f"the stream of events was cut and did not come back ({fault}).")
 
 
 def _frames(stream: requests.Response) -> Iterator[dict[str, str]]:

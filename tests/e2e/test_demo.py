@@ -1,13 +1,13 @@
 """`./run demo` from the outside."""
 
+import os
+import signal
 import subprocess
 import sys
-import time
 
-import pytest
 import requests
 
-from tests.stack import ROOT, wait_for
+from tests.stack import ROOT, descendants, wait_for
 
 
 def demo(stack, *args, **options):
@@ -30,6 +30,19 @@ def test_the_demo_uses_a_running_server(stack, tmp_path):
     assert job["type"] == "video.transcode" and job["status"] == "succeeded"
     playlist = next(word for word in done.stdout.split() if word.endswith("480p/index.m3u8"))
     assert stack.admin.get(playlist).text.startswith("#EXTM3U")
+
+
+def test_a_cut_stream_is_mended(stack):
+    stack.start()
+    stack.process, server = stack.command("demo"), stack.process
+    try:
+        wait_for(lambda: "running encoding 720p" in stack.output(), 60, "the encoding")
+        web = next(pid for pid, line in descendants(server.pid).items() if "gunicorn" in line)
+        os.kill(web, signal.SIGKILL)
+        assert stack.process.wait(120) == 0, stack.output()
+        assert "480p/index.m3u8" in stack.output()
+    finally:
+        stack.process = server
 
 
 def test_a_file_that_is_no_video_fails_with_a_reason(stack, tmp_path):
