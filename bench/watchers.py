@@ -15,7 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.web.conftest import Live, wait_until  # noqa: E402
+from tests.stack import wait_for  # noqa: E402
+from tests.web.conftest import Live  # noqa: E402
 
 
 def memory(pid: int) -> int:
@@ -29,7 +30,7 @@ def measure(live: Live, number: int, path: str) -> tuple[float, float]:
     job = live.running()
     before = memory(live.worker_pid())
     clients = [live.open(path.format(id=job.id)) for _ in range(number)]
-    wait_until(lambda: live.facts()["seats"] == number, 30)
+    wait_for(lambda: live.facts()["seats"] == number, 30)
     each = (memory(live.worker_pid()) - before) / number
     with selectors.DefaultSelector() as selector:
         for client in clients:
@@ -44,7 +45,7 @@ def measure(live: Live, number: int, path: str) -> tuple[float, float]:
         seconds = time.perf_counter() - began
     for client in clients:
         client.close()
-    wait_until(lambda: live.facts()["seats"] == 0, 30)
+    wait_for(lambda: live.facts()["seats"] == 0, 30)
     return each, seconds
 
 
