@@ -7,6 +7,7 @@ this machine's.
 """
 
 import resource
+import selectors
 import sys
 import tempfile
 import time
@@ -14,7 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.web.conftest import Live, wait_until  # noqa: E402
+from tests.stack import wait_for  # noqa: E402
+from tests.web.conftest import Live  # noqa: E402
 
 
 def memory(pid: int) -> int:
@@ -28,25 +30,22 @@ def measure(live: Live, number: int, path: str) -> tuple[float, float]:
     job = live.running()
     before = memory(live.worker_pid())
     clients = [live.open(path.format(id=job.id)) for _ in range(number)]
-    wait_until(lambda: live.facts()["seats"] == number, 30)
+    wait_for(lambda: live.facts()["seats"] == number, 30)
     each = (memory(live.worker_pid()) - before) / number
-    for client in clients:
-        client.setblocking(False)
-    began = time.perf_counter()
-    live.finish(job)
-    waiting = set(clients)
-    while waiting:
-        for client in list(waiting):
-            try:
-                data = client.recv(65536)
-            except BlockingIOError:
-                continue
-            if not data or b"succeeded" in data:
-                waiting.discard(client)
-    seconds = time.perf_counter() - began
+    with selectors.DefaultSelector() as selector:
+        for client in clients:
+            selector.register(client, selectors.EVENT_READ)
+        began = time.perf_counter()
+        live.finish(job)
+        while selector.get_map():
+            for key, _ in selector.select():
+                data = key.fileobj.recv(65536)
+                if not data or b"succeeded" in data:
+                    selector.unregister(key.fileobj)
+        seconds = time.perf_counter() - began
     for client in clients:
         client.close()
-    wait_until(lambda: live.facts()["seats"] == 0, 30)
+    wait_for(lambda: live.facts()["seats"] == 0, 30)
     return each, seconds
 
 

@@ -20,6 +20,7 @@ from jobs.web.site import base_url, site
 from jobs.web.watchers import FeedPoll, JobPoll, LogStream, Stream, Watcher, topic_of
 
 is_terminal = reads.is_terminal
+_NOTHING: Iterable[bytes] = iter(())  # the body of a HEAD whose GET tells no length
 _CATCH_UP = 1000
 _CATCH_UP_BYTES = 256 * 1024
 
@@ -41,8 +42,10 @@ def stream_job(row: Row, caller: Caller, *, since: int, last_event_id: str | Non
     seen = frames.cursor(last_event_id)
     if seen == row.version and current.final:
         return Response(status=204, headers={"Cache-Control": "no-store"})
-    if current.final or request.method == "HEAD":
+    if current.final:
         return _event_stream(frames.retry(frames.RETRY) + current.block(named=False))
+    if request.method == "HEAD":
+        return _event_stream(_NOTHING)
     if _is_full(hub):
         return _event_stream(frames.retry(frames.RETRY_WHEN_FULL) + current.block(named=False))
     opening = [] if seen == row.version else [current]
@@ -58,7 +61,7 @@ def stream_jobs(caller: Caller, *, since: int, last_event_id: str | None = None)
     """
     hub = site().hub
     if request.method == "HEAD":
-        return _event_stream(b"")
+        return _event_stream(_NOTHING)
     if _is_full(hub):
         return _event_stream(frames.retry(frames.RETRY_WHEN_FULL) + frames.block("busy", "{}"))
     seen, missed = frames.cursor(last_event_id), []
@@ -82,6 +85,8 @@ def follow_log(row: Row, caller: Caller, *, since: int, after: int = 0, last_eve
     A long log comes in pages, of which each ends the answer; 204 once the job is terminal and every line has been seen.
     """
     hub = site().hub
+    if request.method == "HEAD":
+        return _event_stream(_NOTHING)
     seen = frames.cursor(last_event_id)
     after = after if seen is None else seen
     lines = journal.read(site().db.read(), row.id, after, _CATCH_UP)
@@ -90,7 +95,7 @@ def follow_log(row: Row, caller: Caller, *, since: int, after: int = 0, last_eve
         return Response(status=204, headers={"Cache-Control": "no-store"})
     page = _page(map(frames.line, lines))
     opening = b"".join([frames.retry(frames.RETRY), *page]) if page else b""
-    if len(page) < len(lines) or len(lines) == _CATCH_UP or request.method == "HEAD":
+    if len(page) < len(lines) or len(lines) == _CATCH_UP:
         return _event_stream(opening)
     if current.final:
         return _event_stream(opening + frames.log_end(row))
@@ -144,7 +149,7 @@ def _hold(hub: Hub, watcher: Watcher) -> Response:
     return seat.take() or _turn_away()  # nothing: the key was revoked meanwhile
 
 
-def _event_stream(body: bytes | Parked) -> Response:
+def _event_stream(body: bytes | Iterable[bytes]) -> Response:
     response = Response(body, content_type="text/event-stream; charset=utf-8", direct_passthrough=isinstance(body, Parked))
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"

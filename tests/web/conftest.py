@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,17 +17,9 @@ from jobs.core import access, journal, lifecycle, models, reads, submission
 from jobs.core.outcome import Succeeded
 from jobs.db import Database
 from jobs.doorbell import Doorbell
+from tests.stack import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-def wait_until(condition, timeout=10.0):
-    """The first true value of the condition."""
-    deadline = time.monotonic() + timeout
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
-    return value
 
 
 class Live:
@@ -56,14 +47,14 @@ class Live:
                    "--bind", f"127.0.0.1:{self.port}", "--threads", str(self.settings.web_threads), "--graceful-timeout", "5"]
         with open(self.folder / "web.log", "ab") as log:
             self.web = subprocess.Popen(command, cwd=ROOT, env=environ | self.settings.environment, stdout=log, stderr=log)
-        wait_until(self.answers)
+        wait_for(self.answers)
         return self
 
     def start_redis(self):
         self.redis = subprocess.Popen(
             [get_binary_path(), "--port", "0", "--unixsocket", f"{self.folder}/redis.sock", "--save", ""],
             stdout=subprocess.DEVNULL)
-        wait_until(lambda: self.doorbell.publish({"id": 0, "version": 0}))
+        wait_for(lambda: self.doorbell.publish({"id": 0, "version": 0}))
 
     def stop_redis(self):
         self.redis.kill()
@@ -185,7 +176,7 @@ def live(running_live):
     for stream in running_live.streams:
         stream.close()
     running_live.streams.clear()
-    wait_until(lambda: running_live.facts()["seats"] == 0)
+    wait_for(lambda: running_live.facts()["seats"] == 0)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from gunicorn.http import wsgi
 from gunicorn.http.unreader import Unreader
 from gunicorn.workers import gthread
 
-from tests.web.conftest import wait_until
+from tests.stack import wait_for
 
 # sha256 of the source of what LiveWorker overrides or leans on. A difference means: read the new code, then adapt.
 RELIED_UPON = {
@@ -53,7 +53,7 @@ def test_parking_adds_no_thread_no_connection_and_no_query(live):
     first = live.events(f"/jobs/{job.id}/events")
     first.next()  # whatever starts lazily has started
     first.close()
-    wait_until(lambda: live.facts()["seats"] == 0)
+    wait_for(lambda: live.facts()["seats"] == 0)
 
     def redis_clients():
         import redis
@@ -68,7 +68,7 @@ def test_parking_adds_no_thread_no_connection_and_no_query(live):
     clients = []
     for path in (f"/jobs/{job.id}/events", "/events", f"/jobs/{job.id}?wait=30", "/changes?wait=30"):
         clients += [live.open(path) for _ in range(50)]
-    wait_until(lambda: live.facts()["seats"] == 200)
+    wait_for(lambda: live.facts()["seats"] == 200)
     threads = live.facts()["threads"]
     assert threads <= before["threads"] + live.settings.web_threads  # the pool fills up once, whatever is parked
     assert redis_clients() == connected
@@ -78,7 +78,7 @@ def test_parking_adds_no_thread_no_connection_and_no_query(live):
     began = time.monotonic()
     for client in clients:
         client.close()
-    wait_until(lambda: live.facts()["seats"] == 0)
+    wait_for(lambda: live.facts()["seats"] == 0)
     assert time.monotonic() - began < 1
     live.finish(job)
 
@@ -100,7 +100,7 @@ def test_kept_alive_after_a_long_poll(live):
 def test_a_request_sent_behind_a_held_one_is_answered_after_it(live):
     job = live.job()
     client = live.open(f"/jobs/{job.id}?wait=0.3")
-    wait_until(lambda: live.facts()["seats"] == 1)
+    wait_for(lambda: live.facts()["seats"] == 1)
     client.sendall(b"GET /facts HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     received = b""
     while data := client.recv(65536):
@@ -112,7 +112,7 @@ def test_a_request_sent_behind_a_held_one_is_answered_after_it(live):
 def test_http_1_0_gets_an_unchunked_stream(live):
     job = live.running()
     client = live.open(f"/jobs/{job.id}/events", version="1.0")
-    wait_until(lambda: live.facts()["seats"] == 1)
+    wait_for(lambda: live.facts()["seats"] == 1)
     live.finish(job)
     received = b""
     while data := client.recv(65536):
@@ -142,7 +142,7 @@ def test_a_stopping_server_ends_streams_and_answers_polls(own_live, how):
     polls = [threading.Thread(target=lambda: answers.append(live.get(f"/jobs/{job.id}?wait=30"))) for _ in range(5)]
     for poll in polls:
         poll.start()
-    wait_until(lambda: live.facts()["seats"] == 25)
+    wait_for(lambda: live.facts()["seats"] == 25)
     worker = live.worker_pid()
     began = time.monotonic()
     live.web.send_signal(how)
@@ -152,14 +152,14 @@ def test_a_stopping_server_ends_streams_and_answers_polls(own_live, how):
     assert time.monotonic() - began < 1
     assert [(answer.status_code, answer.json()["status"], answer.headers["Connection"]) for answer in answers] \
         == [(200, "running", "close")] * 5
-    wait_until(lambda: live.web.poll() == 0 if how == signal.SIGTERM else live.worker_pid() != worker, 5)
+    wait_for(lambda: live.web.poll() == 0 if how == signal.SIGTERM else live.worker_pid() != worker, 5)
 
 
 def test_a_client_that_reads_nothing_does_not_hold_up_the_end(own_live):
     live = own_live()
     jobs = [live.running(payload="{}") for _ in range(30)]
     client = live.open("/events", receive_buffer=4096)
-    wait_until(lambda: live.facts()["seats"] == 1)
+    wait_for(lambda: live.facts()["seats"] == 1)
     for job in jobs:
         live.finish(job, '"' + "x" * 40_000 + '"')
     began = time.monotonic()

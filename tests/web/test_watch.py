@@ -7,7 +7,8 @@ import time
 import pytest
 
 from jobs.core import access, submission, tombstones
-from tests.web.conftest import Events, wait_until
+from tests.stack import wait_for
+from tests.web.conftest import Events
 
 
 def test_a_stream_tells_state_changes_and_end(live):
@@ -46,7 +47,7 @@ def test_an_unknown_id_counts_as_none(live, unknown):
 def test_resuming_repeats_nothing_and_misses_nothing(live):
     job = live.running()
     stream = live.events(f"/jobs/{job.id}/events", Last_Event_ID=job.version)
-    wait_until(lambda: live.facts()["seats"] == 1)
+    wait_for(lambda: live.facts()["seats"] == 1)
     version = live.report(job, 3)
     event, id, _, block = stream.next()
     assert (id, block.splitlines()[0]) == (version, "retry: 3000")
@@ -93,12 +94,12 @@ def test_fast_progress_comes_by_the_doorbell_alone(live):
     stream = live.events(f"/jobs/{job.id}/events")
     everything = live.events("/events", role="read")
     assert stream.next()
-    wait_until(lambda: live.facts()["seats"] == 2)
+    wait_for(lambda: live.facts()["seats"] == 2)
     poll_answers = []
     poll = threading.Thread(target=lambda: poll_answers.append(
         live.get(f"/jobs/{job.id}?wait=20", headers={"If-None-Match": f'"{job.version}"'})))
     poll.start()
-    wait_until(lambda: live.facts()["seats"] == 3)
+    wait_for(lambda: live.facts()["seats"] == 3)
 
     def hint(progress, attempt=1):
         live.doorbell.publish({"id": job.id, "version": None, "status": "running", "progress": progress, "stage": "fast",
@@ -149,7 +150,8 @@ def test_head_answers_at_once(live):
         began = time.monotonic()
         answer = live.get(path, method="HEAD")
         assert answer.status_code == 200 and time.monotonic() - began < 1
-        assert ("text/event-stream" in answer.headers["Content-Type"]) == path.endswith("events")
+        is_stream = path.endswith("events")
+        assert ("text/event-stream" in answer.headers["Content-Type"]) == is_stream != ("Content-Length" in answer.headers)
 
 
 def test_results_travel_up_to_64_kib(live):
@@ -168,7 +170,7 @@ def test_results_travel_up_to_64_kib(live):
 def test_all_jobs_that_the_caller_may_see(live):
     position = live.get("/changes").json()["next"]
     mine, other = live.events("/events"), live.events("/events", role="read")
-    wait_until(lambda: live.facts()["seats"] == 2)
+    wait_for(lambda: live.facts()["seats"] == 2)
     foreign = live.running(owner="somebody")
     own = live.running()
     first = [other.next() for _ in range(2)]
@@ -188,7 +190,7 @@ def test_all_jobs_that_the_caller_may_see(live):
     resumed = live.events("/events", Last_Event_ID=position)
     event, id, data, block = resumed.next()
     assert (event, data["id"], block[:5]) == ("done", str(own.id), "retry")
-    wait_until(lambda: live.facts()["seats"] == 1)
+    wait_for(lambda: live.facts()["seats"] == 1)
     again = live.events("/events", Last_Event_ID=id)
     next_job = live.job()
     assert again.next()[2]["id"] == resumed.next()[2]["id"] == str(next_job.id)
@@ -218,7 +220,7 @@ def test_a_long_poll_ends_when_it_should(live, condition):
     answers = []
     poll = threading.Thread(target=lambda: answers.append(live.get(f"/jobs/{job.id}?wait=20", headers=headers)))
     poll.start()
-    wait_until(lambda: live.facts()["seats"] == 1)
+    wait_for(lambda: live.facts()["seats"] == 1)
     began = time.monotonic()
     version = live.report(job, 1)
     if not condition:
@@ -247,7 +249,7 @@ def test_waiting_for_changes(live):
              for role in ("submit", "read")]
     for poll in polls:
         poll.start()
-    wait_until(lambda: live.facts()["seats"] == 2)
+    wait_for(lambda: live.facts()["seats"] == 2)
     foreign = live.job(owner="somebody")
     polls[1].join()
     own = live.job()
@@ -280,7 +282,7 @@ def test_purging_ends_the_wait(live):
     poll = threading.Thread(target=lambda: answers.append(
         live.get(f"/jobs/{job.id}?wait=20", headers={"If-None-Match": f'"{row.version}"'})))
     poll.start()
-    wait_until(lambda: live.facts()["seats"] == 2)
+    wait_for(lambda: live.facts()["seats"] == 2)
     live.db.write(lambda tx: tombstones.purge(tx, job.id))
     poll.join()
     assert answers[0].status_code == 410 and answers[0].json()["type"].endswith("/problems/gone")
@@ -305,14 +307,14 @@ def test_a_revoked_key_closes_its_streams(live):
 
 def test_a_slow_reader_is_dropped_and_the_others_are_not(live):
     slow, quick = live.open("/events", receive_buffer=4096), live.events("/events")
-    wait_until(lambda: live.facts()["seats"] == 2)
+    wait_for(lambda: live.facts()["seats"] == 2)
     for _ in range(15):
         jobs = {str(live.finish(live.running(), json.dumps("x" * 60_000)).id) for _ in range(10)}
         while jobs:
             event, _, data, _ = quick.next()
             if event == "done":
                 jobs.discard(data["id"])
-    wait_until(lambda: live.facts()["seats"] == 1)
+    wait_for(lambda: live.facts()["seats"] == 1)
     slow.close()
 
 
@@ -323,7 +325,7 @@ def test_following_a_log(live):
     event, first, data, block = stream.next()
     assert (event, data["line"], data["id"], block[:5]) == ("line", "one", first, "retry")
     assert stream.next()[2]["line"] == "two\nthree\r\nfour"
-    wait_until(lambda: live.facts()["seats"] == 1)
+    wait_for(lambda: live.facts()["seats"] == 1)
     live.write_lines(other, "not mine")
     live.write_lines(job, "five")
     live.report(job, 1)
@@ -365,7 +367,7 @@ def test_redis_restarts_mid_stream(own_live):
     assert stream.next()[1] == version
     assert time.monotonic() - began < 2  # the tick alone
     live.start_redis()
-    wait_until(lambda: live.report(job, 2) and live.doorbell.publish({"id": 0, "version": 0}))
+    wait_for(lambda: live.report(job, 2) and live.doorbell.publish({"id": 0, "version": 0}))
     assert stream.next()
     live.finish(job)
     assert stream.rest()[-1][0] == "done"
@@ -383,7 +385,7 @@ def test_under_another_server_watchers_wait_on_threads(own_live):
     (_, _, _, block), = live.events(f"/jobs/{job.id}/events").rest()
     assert block.startswith("retry: 30000")
     second.close()
-    wait_until(lambda: live.facts()["seats"] == 1)                     # noticed by the next keep-alive
+    wait_for(lambda: live.facts()["seats"] == 1)                     # noticed by the next keep-alive
     live.finish(job, "1")
     assert stream.rest()[-1][2]["result"] == 1
-    wait_until(lambda: live.facts()["seats"] == 0)
+    wait_for(lambda: live.facts()["seats"] == 0)
