@@ -24,7 +24,7 @@ from jobs.web.submissions import compact
 
 blueprint = Blueprint("uploads", __name__)
 _PIECE = 256 * 1024
-_FRAMING = 64 * 1024    # bytes that multipart may add to the file
+_FRAMING = 1 << 20      # bytes that a form may add to its file
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(; ?charset=[\w-]+)?", re.ASCII)
 _UNSAID = ("", "application/octet-stream", "application/x-www-form-urlencoded")  # the last is what curl says of any body
 
@@ -102,8 +102,7 @@ def _receive(incoming: Incoming) -> None:
     limit = site().settings.max_upload
     if (request.content_length or 0) > limit + (_FRAMING if multipart else 0):
         raise _too_large(limit)
-    body = _Body(request.stream)
-    said = ""
+    body = _Body()
     if multipart:
         said = _receive_form(incoming, body)
     else:
@@ -140,16 +139,21 @@ def _receive_form(incoming: Incoming, body: "_Body") -> str:
 class _Body(io.RawIOBase):
     """The request's body; whatever goes wrong while it is read is the connection's fault, told apart from the disk's."""
 
-    def __init__(self, stream):
-        self._stream = stream
+    def __init__(self):
+        self._left = request.content_length  # None: chunked
 
     def read(self, size: int = -1) -> bytes:
         try:
-            return self._stream.read(size)
+            piece = request.stream.read(size)
         except HTTPException:
             raise
         except Exception as error:  # each server has errors of its own for this
-            raise Problem("bad-request", "The connection ended before the body did; nothing was kept.") from error
+            raise _cut() from error
+        if self._left is not None:
+            self._left -= len(piece)
+            if not piece and self._left > 0:  # gunicorn takes the end of the connection for the end of the body
+                raise _cut()
+        return piece
 
 
 @contextmanager
@@ -172,6 +176,10 @@ def _media_type(incoming: Incoming) -> str:
     said = incoming.media_type.strip()
     said = said if _MEDIA_TYPE.fullmatch(said) else ""
     return publish.media_type_of(incoming.name) if said in _UNSAID else said
+
+
+def _cut() -> Problem:
+    return Problem("bad-request", "The connection ended before the body did; nothing was kept.")
 
 
 def _too_large(limit: int) -> Problem:
