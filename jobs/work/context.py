@@ -142,14 +142,12 @@ class Context:
     @property
     def cancelled(self) -> bool:
         """Whether somebody asked to cancel the job. Every call here stops then; ask only if you must do so yourself."""
-        with self._alarm.held():
-            self._listen()
+        self._listen()
         return self._cancel_requested
 
     def check(self) -> None:
         """Stop here if the job is cancelled (raises JobCancelled) or out of time (JobTimedOut)."""
-        with self._alarm.held():
-            self._listen()
+        self._listen()
         if self._cancel_requested and self._heeds_cancel:
             raise JobCancelled
 
@@ -247,7 +245,7 @@ class Context:
         now = clock.monotonic()
         if now - self._heard_at < _LISTEN_EVERY:
             return
-        with self._lock:
+        with self._alarm.held(), self._lock:
             self._heard_at = now
             while (order := self._channel.receive()) is not None:
                 self._cancel_requested |= order["do"] == "cancel"

@@ -28,9 +28,9 @@ TYPES = Path(__file__).parent / "types"
 SHORT = {"lease": "2", "heartbeat": "300ms", "grace": "1", "drain": "1", "keepalive": "1", "workers": "1", "job_modules": str(TYPES)}
 TERMINAL = {"succeeded", "failed", "cancelled", "partialSuccess"}
 _RUN = {
-    "worker": "import sys; from jobs import logs, settings, types; logs.set_up(); types.BUILT_IN = (); from jobs.work import worker; s = settings.load(); "
+    "worker": "import sys; from jobs import logs, settings, types; logs.set_up(); from jobs.work import worker; s = settings.load(); "
               "sys.exit(worker.main(s, types.load_registry(s), 'default'))",
-    "dispatcher": "import sys; from jobs import logs, settings, types; logs.set_up(); types.BUILT_IN = (); from jobs.work import dispatcher; s = settings.load(); "
+    "dispatcher": "import sys; from jobs import logs, settings, types; logs.set_up(); from jobs.work import dispatcher; s = settings.load(); "
                   "sys.exit(dispatcher.main(s, types.load_registry(s)))",
 }
 

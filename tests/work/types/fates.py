@@ -160,8 +160,8 @@ def progress(job, path, how):
                 job.progress(1)
                 time.sleep(0.5)
         case "fast":
-            for done in range(300_000):
-                job.progress(done, 300_000)
+            for done in range(100_000):
+                job.progress(done, 100_000)
         case "burst":
             job.progress(50, 100, "half")
             time.sleep(600)
