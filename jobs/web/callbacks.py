@@ -9,7 +9,6 @@ from marshmallow import RAISE, Schema, ValidationError, fields, validate, valida
 from jobs.addresses import BadTarget, parse_url
 from jobs.core import access
 from jobs.core.access import Role
-from jobs.core.resources import singular
 from jobs.db import Row
 from jobs.errors import Problem
 from jobs.web import auth, bodies, cursors, schemas
@@ -246,7 +245,7 @@ def redeliver_failed() -> tuple[dict[str, Any], int]:
 
 
 def _catalogue() -> list[catalogue.EventType]:
-    return catalogue.event_types({singular(found.collection) for found in site().registry if found.collection})
+    return catalogue.event_types(declared.collection for declared in site().registry if declared.collection)
 
 
 def _endpoint(endpoint_id: int) -> Row:

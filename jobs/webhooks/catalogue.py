@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.core.resources import singular
+
 
 @dataclass(frozen=True)
 class EventType:
-    """One type of event. `since` is the version of the API that brought it; `data` its own members' JSON Schemas."""
+    """One type of event. `since` is the version of the API that brought it."""
 
     type: str
     title: str
@@ -36,10 +38,11 @@ _RESOURCE_EVENTS = {"ready": "is ready and can be read", "failed": "could not be
 _JOB_TYPES = {event.type for event in JOB_EVENTS}
 
 
-def event_types(nouns: Iterable[str]) -> list[EventType]:
-    """The catalogue of a server; `nouns` are the singular names of its collections (`video`)."""
+def event_types(collections: Iterable[str]) -> list[EventType]:
+    """The catalogue of a server with these collections."""
     return [*JOB_EVENTS, PING, *(EventType(f"{noun}.{what}", f"The {noun.replace('-', ' ')} {title}")
-                                 for noun in sorted(nouns) for what, title in _RESOURCE_EVENTS.items())]
+                                 for noun in sorted(map(singular, collections))
+                                 for what, title in _RESOURCE_EVENTS.items())]
 
 
 def is_public(type_: str) -> bool:

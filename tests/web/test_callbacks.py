@@ -244,3 +244,16 @@ def test_the_catalogue_lists_what_can_be_subscribed(world):
     assert all(event["schema"]["type"] == "object" for event in shown)
     assert world.client.get("/v1/event-types").status_code == 401
     assert json.dumps(shown)
+
+
+def test_every_operation_is_described(world):
+    """What the router knows of this room and what /openapi.json says of it are the same."""
+    described = world.client.get("/openapi.json").json
+    routed = {(method.lower(), rule.rule.replace("<id:", "<").translate(str.maketrans("<>", "{}")))
+              for rule in world.client.application.url_map.iter_rules() if rule.endpoint.startswith("callbacks.")
+              for method in rule.methods - {"HEAD", "OPTIONS"}}
+    names = ("endpoint_id", "delivery_id", "job_id")
+    for name in names:
+        routed = {(method, path.replace("{%s}" % name, "{id}")) for method, path in routed}
+    assert routed <= {(method, path) for path, methods in described["paths"].items() for method in methods}
+    assert {"job.succeeded", "video.ready", "ping"} <= set(described["webhooks"])

@@ -9,9 +9,10 @@ from marshmallow import Schema
 
 from jobs import __version__
 from jobs.settings import Settings
-from jobs.web.openapi import shapes
+from jobs.web.openapi import callbacks, shapes
 from jobs.web.openapi.operations import OPERATIONS, Operation, for_collection
 from jobs.web.schemas import Options
+from jobs.webhooks import catalogue
 from jobs.work.job_type import JobType, Registry
 
 _INLINE = MarshmallowPlugin(schema_name_resolver=lambda schema: None)
@@ -59,13 +60,14 @@ def document(registry: Registry, settings: Settings, base_url: str) -> dict[str,
         spec.components.header(name, header)
     spec.components.security_scheme("key", {"type": "http", "scheme": "bearer", "description": "A key, acc_…"})
     spec.components.security_scheme("session", {"type": "apiKey", "in": "cookie", "name": "accepted"})
-    operations = [*OPERATIONS, *(made for declared in registry if declared.collection
+    operations = [*OPERATIONS, *callbacks.OPERATIONS, *(made for declared in registry if declared.collection
                                  for made in for_collection(declared.collection, _in_collection(declared)))]
     for operation in operations:
         spec.path(operation.path, operations={operation.method: _operation(operation)})
     found = spec.to_dict()
     found["security"] = [{"key": []}, {"session": []}]
-    found["webhooks"] = {"event": {"post": shapes.CALLBACK}}
+    found["webhooks"] = callbacks.webhooks(catalogue.event_types(
+        declared.collection for declared in registry if declared.collection))
     return found
 
 
