@@ -77,7 +77,7 @@ def seed(seeder: Seeder, store, settings) -> dict[str, int]:
         seeder.at(200 - 4 * place).submit(payload={"sourceUrl": f"https://media.example.org/{names[place % 6]}",
                                                    "transcode": ["1080p", "720p"][:1 + place % 2]}, owner=["media", "alice", "市场部"][place % 3])
         job = seeder.start()
-        seeder.at(199 - 4 * place + place % 3)
+        seeder.at(200 - 4 * place - (2.2, 0.7, 3.4, 1.3, 5.1)[place % 5])
         seeder.settle(job, Cancelled() if place % 9 == 5 else Succeeded('{"created":[]}', fields="{}"))
     found = {}
     seeder.at(52).submit(payload={"sourceUrl": "https://media.example.org/minutes.pdf", "transcode": ["720p"]}, owner="alice")
@@ -178,14 +178,14 @@ def hostile(seeder: Seeder) -> int:
 
 def shoot(page, target: Path, url: str, full=True) -> None:
     page.goto(url)
-    page.wait_for_timeout(400)
+    page.wait_for_timeout(600)
     page.screenshot(path=target, full_page=full)
     print(target, target.stat().st_size // 1000, "kB")
 
 
 def pictures(browser, base: str, link: str, found: dict[str, int], everything: Path | None) -> None:
     state = sign_in(browser, link)
-    context = browser.new_context(storage_state=state, viewport={"width": 1360, "height": 860}, color_scheme="light", locale="en-GB")
+    context = browser.new_context(storage_state=state, viewport={"width": 1240, "height": 780}, color_scheme="light", locale="en-GB")
     page = context.new_page()
     shoot(page, ROOT / "docs/img/overview.png", f"{base}/ui/", full=False)
     shoot(page, ROOT / "docs/img/job.png", f"{base}/ui/jobs/{found['video']}", full=False)
@@ -219,6 +219,11 @@ def sign_in(browser, link: str) -> dict:
     return page.context.storage_state()
 
 
+FONTS = '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><include>/etc/fonts/fonts.conf</include>' + "".join(
+    f'<match target="pattern"><test name="family"><string>{name}</string></test><edit name="family" mode="prepend" binding="strong">'
+    '<string>Noto Sans CJK SC</string></edit></match>' for name in ("system-ui", "DejaVu Sans", "sans-serif")) + "</fontconfig>"
+
+
 def main() -> None:
     everything = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     folder = Path(tempfile.mkdtemp(prefix="accepted-pictures-"))
@@ -238,6 +243,8 @@ def main() -> None:
     server = make_server("127.0.0.1", 0, create_app(settings), threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     base = f"http://127.0.0.1:{server.server_port}"
+    (folder / "fonts.conf").write_text(FONTS)  # a bare machine has no system font worth the name
+    os.environ["FONTCONFIG_FILE"] = str(folder / "fonts.conf")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM)
         pictures(browser, base, f"{base}/ui/sign-in/{token}", found, everything)

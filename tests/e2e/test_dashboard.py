@@ -203,13 +203,17 @@ def test_without_javascript_every_page_reads_and_every_button_works(browser, ser
 
 def test_messages_stand_at_the_fields(page, server):
     page.goto(f"{server.url}/ui/new/video.transcode")
-    page.locator("[name='payload.sourceUrl']").fill("ftp://example.org/x.mov")
+    page.locator("[name='payload.sourceUrl']").fill("https://example.org/x.mov")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator(".field.choices .fault")).to_have_text("Missing data for required field.")
+    expect(page.locator("[name='payload.sourceUrl']")).to_have_value("https://example.org/x.mov")
+    page.get_by_label("720p").check()
     page.get_by_text("More options").click()
     page.locator("[name='option.maxAttempts']").fill("1000")
     page.get_by_role("button", name="Submit").click()
-    expect(page.locator(".field.choices .fault")).to_have_count(1)
-    expect(page.locator("[name='payload.sourceUrl']")).to_have_value("ftp://example.org/x.mov")
     expect(page.locator("[name='option.maxAttempts']")).to_have_value("1000")
+    expect(page.locator(".more .fault")).to_have_count(1)
+    expect(page.get_by_label("720p")).to_be_checked()
 
 
 def test_a_file_is_uploaded_with_the_form(page, server, api, tmp_path):

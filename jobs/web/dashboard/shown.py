@@ -151,6 +151,8 @@ def _hint(payload: Any) -> str:
         return ""
     telling = []
     for value in payload.values():
+        if isinstance(value, str) and value.startswith("/v1/"):
+            continue  # an upload's address tells nothing
         if isinstance(value, str) and value and value != "•••":
             telling.append(value.rsplit("/", 1)[-1] if value.startswith(("http://", "https://", "/")) else value)
         elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):

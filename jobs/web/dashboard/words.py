@@ -3,6 +3,7 @@
 from flask_babel import gettext, lazy_gettext, ngettext
 
 from jobs import clock
+from jobs.core.access import Role
 from jobs.core.states import Priority, Status
 
 STATUSES = {
@@ -18,6 +19,11 @@ PRIORITIES = {
     Priority.NORMAL: lazy_gettext("Normal"),
     Priority.LOW: lazy_gettext("Low"),
 }
+ROLES = {
+    Role.SUBMIT: lazy_gettext("submits and steers own jobs"),
+    Role.READ: lazy_gettext("sees all, changes nothing"),
+    Role.ADMIN: lazy_gettext("may do everything"),
+}
 EVENTS = {
     "job.queued": lazy_gettext("Accepted"),
     "job.started": lazy_gettext("Started"),
@@ -28,7 +34,12 @@ EVENTS = {
     "job.failed": lazy_gettext("Failed"),
     "job.cancelled": lazy_gettext("Cancelled"),
 }
-RESOURCE_EVENTS = {
+RESOURCE_ROLES = {
+    Role.SUBMIT: lazy_gettext("submits and steers own jobs"),
+    Role.READ: lazy_gettext("sees all, changes nothing"),
+    Role.ADMIN: lazy_gettext("may do everything"),
+}
+EVENTS = {
     "ready": lazy_gettext("The outcome is ready"),
     "failed": lazy_gettext("The outcome could not be made"),
 }
@@ -73,7 +84,8 @@ def message(text: str) -> str:
 def duration(seconds: float) -> str:
     """A length of time in its two largest units: `4.2 s`, `3 min 20 s`, `5 h 4 min`, `3 d 2 h`."""
     if seconds < 10:
-        return gettext("%(number)s s", number=f"{max(seconds, 0):.1f}")
+        tenths = f"{max(seconds, 0):.1f}"
+        return gettext("%(number)s s", number=tenths)
     whole = round(seconds)
     if whole < 60:
         return gettext("%(number)s s", number=whole)
