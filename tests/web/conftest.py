@@ -220,7 +220,7 @@ def strict(tmp_path_factory):
     folder = tmp_path_factory.mktemp("strict")
     clock_file = folder / "clock"
     stack = Stack(folder, max_body="64m", max_result="64m", rate_limit=30, require_idempotency_key=1, public_metrics=1,
-                  job_modules=ROOT / "tests/web/types", test_clock=clock_file, public_url="https://jobs.example/base")
+                  job_modules=ROOT / "tests/web/types", test_clock=clock_file)
 
     def move(days: float) -> None:
         clock_file.write_text(str(float(clock_file.read_text() if clock_file.exists() else 0) + days * 86400))
