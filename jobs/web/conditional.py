@@ -17,7 +17,7 @@ from jobs.core import reads
 from jobs.core.states import Status
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import backlog, problems
+from jobs.web import backlog
 
 REVISION = 1       # of the representation: raised when the same version would render to other bytes
 MAX_WAIT = 50      # seconds
@@ -78,9 +78,7 @@ def if_match() -> Callable[[Row], None]:
 
 
 def job(row: Row, asked: Asked) -> Response:
-    """200 with the job, or 304 when the client has these bytes; 410 when it was purged meanwhile. Needs no request."""
-    if row.purged_at:
-        return problems.gone(asked.base_url)
+    """200 with the job, or 304 when the client has these bytes. Needs no request."""
     return view(row, asked, etag(row), lambda: reads.render(row, asked.base_url))
 
 

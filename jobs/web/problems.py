@@ -35,11 +35,6 @@ def not_found() -> Problem:
     return Problem("not-found")
 
 
-def gone(base_url: str) -> Response:
-    """The answer about a job that has expired or was purged while somebody waited. Needs no request."""
-    return document(Problem("gone").members(base_url))
-
-
 def respond(problem: Problem) -> Response:
     """The problem as the answer to this request."""
     members = problem.members(base_url())

@@ -16,8 +16,6 @@ OWN_STATUS = {400, 409, 413, 415, 422, 424}  # a failed job's problem keeps thes
 
 def answer(row: Row, base_url: str, redirect: bool = False, waiting: Mapping[str, int] | None = None) -> Response:
     """The answer of GET /v1/jobs/{id}/result for this state of the job. Needs no request."""
-    if row.purged_at:
-        return problems.gone(base_url)
     if not reads.is_terminal(row):
         return _pending(row, base_url, waiting)
     if row.status == Status.CANCELLED:

@@ -17,7 +17,11 @@ from jobs.core import access, journal, lifecycle, models, reads, submission
 from jobs.core.outcome import Succeeded
 from jobs.db import Database
 from jobs.doorbell import Doorbell
+<<<<<<< HEAD
 from tests.stack import wait_for
+=======
+from tests.stack import Stack
+>>>>>>> contract
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -191,3 +195,48 @@ def own_live(tmp_path):
     yield start
     for one in started:
         one.stop()
+
+
+# The whole server, for the tests of the contract
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory):
+    """A running server of two web processes, with the job types of `tests/web/types`."""
+    with Stack(tmp_path_factory.mktemp("house"), web_processes=2, workers=2, web_threads=4, job_modules=ROOT / "tests/web/types",
+               cors_origins="https://app.example", trusted_proxies="127.0.0.2/32") as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def strict(tmp_path_factory):
+    """A server with other limits, which demands Idempotency-Keys, and whose clock the test may move (`strict.move`)."""
+    folder = tmp_path_factory.mktemp("strict")
+    clock_file = folder / "clock"
+    stack = Stack(folder, max_body="64m", max_result="64m", rate_limit=30, require_idempotency_key=1, public_metrics=1,
+                  job_modules=ROOT / "tests/web/types", test_clock=clock_file)
+
+    def move(days: float) -> None:
+        clock_file.write_text(str(float(clock_file.read_text() if clock_file.exists() else 0) + days * 86400))
+
+    stack.move = move
+    with stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def alice(house):
+    """Submits and steers her own jobs."""
+    return house.session("alice")
+
+
+@pytest.fixture(scope="session")
+def bob(house):
+    """Another one who submits."""
+    return house.session("bob")
+
+
+@pytest.fixture(scope="session")
+def reader(house):
+    """Sees everything and changes nothing."""
+    return house.session("rita", "read")

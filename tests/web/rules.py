@@ -1,0 +1,33 @@
+"""The numbers of docs/http.md, and the marks by which tests say which of them they assert."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs" / "http.md"
+
+
+def rule(*numbers: str):
+    """Mark a test, or a row of its table, with the rules that it asserts."""
+    return pytest.mark.rule(*numbers)
+
+
+def row(numbers: str, *values, id: str | None = None):
+    """A row of a table that asserts these rules (separated by spaces)."""
+    return pytest.param(*values, marks=rule(*numbers.split()), id=id)
+
+
+def documented() -> set[str]:
+    """Every number in the page."""
+    return set(re.findall(r"^- \*\*(\d+\.\d+)\*\* ", PAGE.read_text(), re.MULTILINE))
+
+
+def asserted() -> set[str]:
+    """Every number that a test names."""
+    found = set()
+    for path in Path(__file__).parent.glob("test_*.py"):
+        for call in re.findall(r"\b(?:rule|row)\(([\d.\s\",]+)", path.read_text()):
+            found |= set(re.findall(r"\d+\.\d+", call))
+    return found
