@@ -17,11 +17,7 @@ from jobs.core import access, journal, lifecycle, models, reads, submission
 from jobs.core.outcome import Succeeded
 from jobs.db import Database
 from jobs.doorbell import Doorbell
-<<<<<<< HEAD
-from tests.stack import wait_for
-=======
-from tests.stack import Stack
->>>>>>> contract
+from tests.stack import Stack, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
