@@ -128,6 +128,31 @@ def revoke_key(id: int) -> None:
     click.echo(f"key {id} is revoked")
 
 
+@cli.group()
+def secrets() -> None:
+    """Rotate the secrets that sign callbacks."""
+
+
+@secrets.command("rotate")
+@click.option("--owner", help="Only those of one owner.")
+@click.option("--origin", metavar="URL", help="Only that of this origin of callback URLs.")
+@click.option("--endpoint", type=int, metavar="ID", help="Only that of this registered endpoint.")
+@click.option("--now", is_flag=True, help="End the former secrets at once, for one that leaked; otherwise they sign for another day.")
+def rotate_secrets(owner: str | None, origin: str | None, endpoint: int | None, now: bool) -> None:
+    """Give receivers of callbacks new secrets. Their owners read them at /v1/callback-secrets or at the endpoint."""
+    from jobs.addresses import BadTarget, parse_url
+    from jobs.webhooks import models, receivers  # noqa: F401 - the tables belong to the schema
+    try:
+        receiver = receivers.of_endpoint(endpoint) if endpoint else receivers.of_callback(parse_url(origin)) if origin else None
+    except BadTarget as error:
+        raise click.BadParameter(str(error), param_hint="--origin") from error
+    overlap = 0 if now else receivers.OVERLAP
+    number = _database()[0].write(lambda tx: receivers.rotate_all(tx, owner, receiver, overlap))
+    if not number:
+        raise click.ClickException("there is no such secret")
+    click.echo(f"new secrets: {number}; the former ones {'sign no more' if now else 'sign for another day'}")
+
+
 @cli.command("sign-in")
 def sign_in() -> None:
     """Print a new one-time link that signs in as the admin."""

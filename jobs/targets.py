@@ -16,7 +16,7 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import unquote, urljoin
+from urllib.parse import quote, unquote, urljoin
 
 import urllib3
 
@@ -78,7 +78,7 @@ class Guard:
             try:
                 self.resolve(target.host, target.port)
             except Unreachable:
-                if target.inner:
+                if target.inner and not self._allowed.host(target.host, target.port):
                     raise _forbidden(f"{target.host} is a name for inner networks.") from None
             return target
         except Problem as problem:
@@ -199,8 +199,9 @@ def _forbidden(detail: str) -> Problem:
 
 
 def _follow(url: str, location: str) -> str:
+    """Where a Location leads (RFC 9110, section 10.2.2); what should have been percent-encoded in it is."""
     try:
-        return urljoin(url, location)
+        return urljoin(url, quote(location.encode("latin-1", "replace"), safe="%/:?#[]@!$&'()*+,;=~"))
     except ValueError:
         raise Problem("source-unavailable", "The source redirects to an address that cannot be read.") from None
 

@@ -170,6 +170,10 @@ def test_the_operators_list_lets_through_what_it_names_and_no_more(entry, url, p
             guard.check_url(url.format(port=9000))
 
 
+def test_a_listed_inner_name_passes_while_it_does_not_resolve():
+    assert Guard(["hooks.internal"], resolver=nowhere).check_url("http://hooks.internal/").inner
+
+
 @pytest.mark.parametrize("entry", ["10.0.0.1/8", "host:0", "host:99999", "a b", "[::1", "0x7f.1", "http://x",
                                    "fd00::/8:1", "", "x:y"])
 def test_an_unreadable_entry_stops_the_start(entry):
@@ -325,6 +329,9 @@ def site(handler):
         reply(handler, 302, Location=f"/hop/{left - 1}" if left else "/file.bin")
     elif path == "/inside":
         reply(handler, 307, Location=handler.path.partition("?")[2])
+    elif path == "/raw":
+        handler.wfile.write("HTTP/1.1 302 Found\r\nLocation: /straße und mehr.bin\r\n\r\n".encode())
+        handler.close_connection = True
     elif path == "/named":
         reply(handler, body=b"abc", Content_Type="Text/CSV; x=y",
               Content_Disposition="attachment; filename*=UTF-8''..%2F..%2Fna%C3%AFve.csv")
@@ -366,6 +373,7 @@ def test_a_given_name_is_stripped_of_its_path(source, tmp_path):
     got = fetch(source, "/named", tmp_path / "a")
     assert (got.name, got.media_type) == ("naïve.csv", "text/csv")
     assert fetch(source, "/", tmp_path / "a").name == "download"
+    assert fetch(source, "/raw", tmp_path / "a").name == "straße und mehr.bin"
 
 
 @pytest.mark.parametrize("inside", ["http://127.0.0.1:1/", "http://169.254.169.254/", "http://[::1]/", "//10.0.0.1/",

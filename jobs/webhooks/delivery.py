@@ -8,6 +8,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from jobs import clock
 from jobs.connections import Unreachable
@@ -38,7 +39,7 @@ class Sender:
         self._timeout = settings.callback_timeout
         self._guard = guard
         self._state = threading.Condition()     # guards what follows
-        self._under_way: dict[int, tuple[str, float]] = {}  # delivery id → receiver, when it began
+        self._under_way: dict[int, _Place] = {}
         self._late: set[str] = set()            # receivers that let the last attempt time out
         self._claiming = False                  # one thread at a time hands out work
         self._more = False                      # more was due than could be started
@@ -81,7 +82,7 @@ class Sender:
         finally:
             with self._state:
                 self._claiming = False
-                self._under_way.update((row.id, (row.receiver, clock.monotonic())) for row, _ in claimed)
+                self._under_way.update((row.id, _Place(row.receiver, row.job_id)) for row, _ in claimed)
                 self._state.notify_all()
         for row, secrets in claimed:
             threading.Thread(target=self._deliver, args=(row, secrets), daemon=True).start()
@@ -128,24 +129,39 @@ class Sender:
                 self._late.discard(receiver)
 
 
-class _Room:
-    """How much may still be started. Slow receivers have a few places of their own and take none from the others."""
+@dataclass(frozen=True)
+class _Place:
+    """A delivery under way."""
 
-    def __init__(self, under_way: Iterable[tuple[str, float]], late: set[str]):
+    receiver: str
+    job_id: int | None
+    began: float = field(default_factory=clock.monotonic)
+
+
+class _Room:
+    """How much may still be started. Slow receivers have a few places of their own and take none from the others.
+
+    A receiver is told of one event of a job at a time, so that they come in order as long as nothing goes wrong.
+    """
+
+    def __init__(self, under_way: Iterable[_Place], late: set[str]):
         under_way = list(under_way)
         patience = clock.monotonic() - SLOW_AFTER
-        self._slow = late | {receiver for receiver, began in under_way if began < patience}
-        self._busy = Counter(receiver for receiver, _ in under_way)
+        self._slow = late | {place.receiver for place in under_way if place.began < patience}
+        self._busy = Counter(place.receiver for place in under_way)
+        self._jobs = {(place.receiver, place.job_id) for place in under_way}
 
     def full(self) -> list[str]:
         """The receivers for which nothing can be started."""
         return [receiver for receiver in self._slow | set(self._busy) if not self._has_place(receiver)]
 
-    def take(self, receiver: str) -> bool:
-        """Start one more delivery to this receiver, if there is room."""
-        if not self._has_place(receiver):
+    def take(self, receiver: str, job_id: int | None) -> bool:
+        """Start one more delivery to this receiver about this job, if there is room."""
+        told = job_id is not None and (receiver, job_id) in self._jobs
+        if told or not self._has_place(receiver):
             return False
         self._busy[receiver] += 1
+        self._jobs.add((receiver, job_id))
         return True
 
     def _has_place(self, receiver: str) -> bool:
@@ -163,12 +179,12 @@ def _claim(tx: Transaction, room: _Room, known: set[int], lease: float) -> tuple
     more was due. Receivers for which there is no room are not even looked at."""
     names, values = placeholders("full", room.full() or [""])
     due = tx.all(f"""
-        SELECT id, receiver FROM (
-            SELECT id, receiver, next_at, row_number() OVER (PARTITION BY receiver ORDER BY next_at, id) AS place
+        SELECT id, receiver, job_id FROM (
+            SELECT id, receiver, job_id, next_at, row_number() OVER (PARTITION BY receiver ORDER BY next_at, id) AS place
             FROM deliveries WHERE state = 'pending' AND next_at <= :now AND receiver NOT IN ({names})) AS due
-        WHERE place <= :each + 1 ORDER BY next_at, id LIMIT :limit""",
-        now=tx.now, each=AT_ONCE_EACH, limit=4 * AT_ONCE, **values)
-    chosen = [row.id for row in due if row.id not in known and room.take(row.receiver)]
+        WHERE place <= :each ORDER BY next_at, id LIMIT :limit""",
+        now=tx.now, each=4 * AT_ONCE_EACH, limit=4 * AT_ONCE, **values)
+    chosen = [row.id for row in due if row.id not in known and room.take(row.receiver, row.job_id)]
     return [_take(tx, id_, lease) for id_ in chosen], len(chosen) < len(due)
 
 

@@ -52,10 +52,11 @@ def rotate(tx: Transaction, owner: str, receiver: str, overlap: float = OVERLAP)
     return secrets_of(tx, owner, receiver)
 
 
-def rotate_all(tx: Transaction, owner: str | None = None, overlap: float = OVERLAP) -> int:
-    """Rotate every secret (of one owner); how many receivers that were."""
-    rows = tx.all("SELECT DISTINCT owner, receiver FROM callback_secrets WHERE expires_at IS NULL "
-                  "AND owner = coalesce(:owner, owner)", owner=owner)
+def rotate_all(tx: Transaction, owner: str | None = None, receiver: str | None = None, overlap: float = OVERLAP) -> int:
+    """Rotate every secret (of one owner, of one receiver); how many that were."""
+    rows = tx.all("""SELECT DISTINCT owner, receiver FROM callback_secrets WHERE expires_at IS NULL
+                     AND owner = coalesce(:owner, owner) AND receiver = coalesce(:receiver, receiver)""",
+                  owner=owner, receiver=receiver)
     for row in rows:
         rotate(tx, row.owner, row.receiver, overlap)
     return len(rows)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import struct
@@ -337,6 +338,18 @@ def test_receivers_that_hang_hold_up_no_other(make_world, receiver):
             assert time.monotonic() - began < 15, f"{len(receiver.got)} of 10 came"
         release.set()
         world.sender.close(10)
+
+
+def test_the_events_of_a_job_come_in_order_while_all_goes_well(world, receiver):
+    world.db.write(lambda tx: receivers.register(tx, "alice", receiver.url, ["*"]))
+    world.jobs(25)
+    receiver.answer = lambda handler: (time.sleep(random.uniform(0, 0.03)), reply(handler))
+    world.run()
+    told = {}
+    for got in receiver.got:
+        body = json.loads(got.body)
+        told.setdefault(body["data"]["job"], []).append(body["type"])
+    assert list(told.values()) == [["job.started", "job.succeeded"]] * 25
 
 
 def test_nothing_is_started_after_closing(world, receiver):

@@ -1,6 +1,9 @@
 """Signatures: the unmodified public verifiers decide, over what a real receiver got."""
 
 import base64
+import os
+import subprocess
+import sys
 
 import pytest
 import standardwebhooks
@@ -8,6 +11,7 @@ import stripe
 
 from jobs.webhooks import receivers, signing
 from tests.outbound import http_server, reply
+from tests.stack import ROOT
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
@@ -110,6 +114,23 @@ def test_all_secrets_can_be_rotated_at_once(world):
     assert world.db.write(lambda tx: receivers.rotate_all(tx, owner="alice")) == 2
     assert world.db.write(lambda tx: receivers.rotate_all(tx, overlap=0)) == 3
     assert len(receivers.secrets_of(world.db.read(), "bob", "https://a.example")) == 1
+    assert world.db.write(lambda tx: receivers.rotate_all(tx, receiver="https://a.example")) == 2
+
+
+def test_the_operator_rotates_from_the_command_line(world):
+    world.db.write(lambda tx: receivers.ensure_secret(tx, "alice", "https://a.example"))
+
+    def rotate(*options):
+        return subprocess.run([sys.executable, "-m", "jobs.cli", "secrets", "rotate", *options], cwd=ROOT, text=True,
+                              env=os.environ | world.settings.environment, capture_output=True)
+
+    assert rotate("--origin", "https://A.example/hook").stdout == \
+        "new secrets: 1; the former ones sign for another day\n"
+    assert len(receivers.secrets_of(world.db.read(), "alice", "https://a.example")) == 2
+    assert rotate("--owner", "alice", "--now").returncode == 0
+    assert len(receivers.secrets_of(world.db.read(), "alice", "https://a.example")) == 1
+    assert rotate("--endpoint", "7").returncode == 1
+    assert rotate("--origin", "nonsense").returncode == 2
 
 
 @pytest.mark.parametrize("body", [b"{}", "{\"ü\":\"☃\"}".encode(), b""])
