@@ -43,26 +43,23 @@ def test_the_start_is_quick_and_says_where_to_go(stack):
     assert link.startswith(stack.url)
 
 
-def test_what_it_prints_can_be_pasted(stack):
-    stack.start()
-    pasted = re.search(r"curl .*\n.*}'", stack.output())[0]
+def test_what_it_prints_can_be_pasted(server):
+    pasted = re.search(r"curl .*\n.*}'", server.output())[0]
     answer = subprocess.run(["sh", "-c", pasted + " -s -i"], capture_output=True, text=True)
     assert "202 " in answer.stdout.splitlines()[0], answer
 
 
-def test_the_data_folder_is_private(stack):
-    stack.start()
-    assert stat.S_IMODE(stack.data.stat().st_mode) == 0o700
-    assert stat.S_IMODE((stack.data / "admin.key").stat().st_mode) == 0o600
-    assert stat.S_IMODE((stack.data / "redis.sock").stat().st_mode) == 0o700
+def test_the_data_folder_is_private(server):
+    assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((server.data / "admin.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((server.data / "redis.sock").stat().st_mode) == 0o700
 
 
-def test_a_second_instance_is_refused(stack):
-    stack.start()
-    second = run_cli(stack, "start")
+def test_a_second_instance_is_refused(server):
+    second = run_cli(server, "start")
     assert second.returncode == 3
-    assert f"pid {stack.process.pid}" in second.stderr and str(stack.data) in second.stderr and stack.url in second.stderr
-    assert requests.get(f"{stack.url}/livez", timeout=5).ok
+    assert f"pid {server.process.pid}" in second.stderr and str(server.data) in second.stderr and server.url in second.stderr
+    assert requests.get(f"{server.url}/livez", timeout=5).ok
 
 
 def test_a_port_in_use_is_named(stack):
@@ -175,23 +172,21 @@ def test_a_long_path_gets_a_short_socket(tmp_path):
         assert len(socket_of_it) < 100 and stat.S_IMODE(os.stat(os.path.dirname(socket_of_it)).st_mode) == 0o700
 
 
-def test_keys_on_the_command_line(stack):
-    stack.start()
-    made = run_cli(stack, "key", "create", "--owner", "bob", "--name", "laptop", "--expires", "90d").stdout.strip()
+def test_keys_on_the_command_line(server):
+    made = run_cli(server, "key", "create", "--owner", "bob", "--name", "laptop", "--expires", "90d").stdout.strip()
     bob = {"Authorization": f"Bearer {made}"}
-    assert requests.get(f"{stack.url}/v1/jobs", headers=bob, timeout=5).status_code == 200
-    row = next(line for line in run_cli(stack, "key", "list").stdout.splitlines() if "laptop" in line)
+    assert requests.get(f"{server.url}/v1/jobs", headers=bob, timeout=5).status_code == 200
+    row = next(line for line in run_cli(server, "key", "list").stdout.splitlines() if "laptop" in line)
     assert made not in row and "until" in row
-    assert run_cli(stack, "key", "revoke", row.split()[0]).returncode == 0
-    assert requests.get(f"{stack.url}/v1/jobs", headers=bob, timeout=5).status_code == 401
-    assert run_cli(stack, "key", "revoke", row.split()[0]).returncode == 1
-    assert run_cli(stack, "key", "create", "--owner", "x", "--expires", "soon").returncode == 2
+    assert run_cli(server, "key", "revoke", row.split()[0]).returncode == 0
+    assert requests.get(f"{server.url}/v1/jobs", headers=bob, timeout=5).status_code == 401
+    assert run_cli(server, "key", "revoke", row.split()[0]).returncode == 1
+    assert run_cli(server, "key", "create", "--owner", "x", "--expires", "soon").returncode == 2
 
 
-def test_a_new_sign_in_link_signs_in_once(stack):
-    stack.start()
-    link = run_cli(stack, "sign-in").stdout.strip()
-    assert link.startswith(stack.url)
+def test_a_new_sign_in_link_signs_in_once(server):
+    link = run_cli(server, "sign-in").stdout.strip()
+    assert link.startswith(server.url)
     person = requests.Session()
     assert person.post(link, timeout=5, allow_redirects=False).status_code in (302, 303) or person.get(link, timeout=5).ok
-    assert person.get(f"{stack.url}/ui", timeout=5).ok
+    assert person.get(f"{server.url}/ui", timeout=5).ok
