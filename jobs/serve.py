@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from jobs import clock, data_folder, embedded_redis, leash
 from jobs import settings as settings_of
 from jobs.core import access, models
@@ -50,8 +52,10 @@ def serve(verbose: bool = False) -> int:
         database.close()
     except (data_folder.Unusable, embedded_redis.NoRedis) as error:
         raise CannotStart(str(error)) from error
-    except StorageUnavailable as error:
+    except (StorageUnavailable, SQLAlchemyError) as error:
         raise CannotStart(f"The database cannot be used: {error}") from error
+    except ModuleNotFoundError as error:
+        raise CannotStart(f"The package {error.name} is missing. For PostgreSQL: ./run add postgres") from error
 
     folder.sign(loopback_url(settings))
     supervisor = Supervisor(_environment(settings), settings.drain + 5, verbose)
@@ -143,6 +147,9 @@ def _welcome(settings: Settings, doors: Doors) -> str:
     payload = '{"type": "demo.drill", "payload": {"seconds": 10, "steps": 20}}'
     submit = f"""curl {settings.base_url}/v1/jobs -H "Authorization: Bearer {doors.key}" -H "Content-Type: application/json" \\
          -d '{payload}'"""
+    hint = "" if settings.public_url or settings.bind not in ("0.0.0.0", "::") else """
+  Other machines cannot follow links to this address: set ACCEPTED_PUBLIC_URL to the one by which they reach it.
+"""
     look = f"""curl {settings.base_url}/v1/job-types -H "Authorization: Bearer {doors.key}\""""
     return f"""
   Accepted is running.
@@ -152,7 +159,7 @@ def _welcome(settings: Settings, doors: Doors) -> str:
                  (works once, within the hour; `./run sign-in` makes another)
   Try it         {submit if settings.drills else look}
   Data           {settings.data_dir}
-
+{hint}
   Ctrl-C stops it.
 """
 

@@ -66,6 +66,13 @@ def port(text: str) -> int:
     return number
 
 
+def postgres_url(text: str) -> str:
+    """A URL of a PostgreSQL database, or nothing."""
+    if text and not re.match(r"postgres(ql)?(\+psycopg)?://", text):
+        raise ValueError("write a URL such as postgresql+psycopg://user:password@host/database")
+    return re.sub(r"^postgres\w*(\+psycopg)?:", "postgresql+psycopg:", text)
+
+
 @dataclass(frozen=True)
 class Row:
     """One setting: its name without the prefix, default as text, parser, and what it means."""
@@ -82,7 +89,7 @@ TABLE = (
     Row("PORT", "8202", port, "Port the web server listens on."),
     Row("PUBLIC_URL", "", str, "The URL by which clients reach the server, a path included. Default: http://BIND:PORT, with this machine's name for 0.0.0.0."),
     Row("TRUSTED_PROXIES", "", words, "CIDRs of proxies whose X-Forwarded headers are believed."),
-    Row("DATABASE_URL", "", str, "A PostgreSQL URL (postgresql+psycopg://…) instead of SQLite in DATA_DIR."),
+    Row("DATABASE_URL", "", postgres_url, "A PostgreSQL URL (postgresql+psycopg://…) instead of SQLite in DATA_DIR."),
     Row("REDIS_URL", "", str, "A Redis or Valkey server instead of the embedded one."),
     Row("ARTIFACTS_URL", "", str, "Where artifacts are kept, e.g. s3://bucket/prefix, instead of DATA_DIR/artifacts."),
     Row("ADMIN_KEY", "", str, "Bootstrap admin key. Default: made at the first start, kept in DATA_DIR/admin.key."),

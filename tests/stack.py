@@ -13,10 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import requests
+
+from jobs.leash import tie_to_parent
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORT = {
@@ -120,7 +123,8 @@ class Stack:
         """Start `python -m jobs.cli …` with the stack's settings; its output goes to the log."""
         with self.log.open("ab") as log:
             return subprocess.Popen([sys.executable, "-m", "jobs.cli", *args], cwd=ROOT, env=self.environment,
-                                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+                                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                    preexec_fn=partial(tie_to_parent, os.getpid()))     # no orphan of a killed test run
 
     def start(self, timeout: float = 30) -> Self:
         """Start and wait until /readyz is good and nothing is degraded."""

@@ -19,7 +19,7 @@ def test_defaults():
 @pytest.mark.parametrize("name, text, value", [
     ("LEASE", "500ms", 0.5), ("LEASE", "2m", 120.0), ("RETENTION", "30d", 2592000.0), ("MAX_BODY", "2k", 2048),
     ("MAX_UPLOAD", "1 GiB", 1024**3), ("DRILLS", "off", False), ("QUEUES", "default, gpu", ("default", "gpu")),
-    ("PORT", "0", 0), ("PORT", "", 8202), ("LEASE", " 7 ", 7.0),
+    ("DATABASE_URL", "postgresql://me@db/x", "postgresql+psycopg://me@db/x"), ("PORT", "0", 0), ("PORT", "", 8202), ("LEASE", " 7 ", 7.0),
 ])
 def test_values(name, text, value):
     assert getattr(load({f"ACCEPTED_{name}": text}), name.lower()) == value
@@ -27,7 +27,8 @@ def test_values(name, text, value):
 
 @pytest.mark.parametrize("name, text, hint", [
     ("LEASE", "soon", "duration"), ("PORT", "65536", "65535"), ("MAX_BODY", "8 elephants", "size"), ("DRILLS", "perhaps", "1 or 0"),
-    ("WORKERS", "-1", "whole number"), ("WORKRES", "2", "did you mean ACCEPTED_WORKERS"), ("COLOUR_OF_SHED", "red", "docs/settings.md"),
+    ("WORKERS", "-1", "whole number"), ("DATABASE_URL", "mysql://x", "postgresql+psycopg://"),
+    ("WORKRES", "2", "did you mean ACCEPTED_WORKERS"), ("COLOUR_OF_SHED", "red", "docs/settings.md"),
 ])
 def test_a_fault_stops_the_start_with_a_hint(name, text, hint):
     with pytest.raises(SettingsError) as caught:

@@ -172,6 +172,27 @@ def test_a_long_path_gets_a_short_socket(tmp_path):
         assert len(socket_of_it) < 100 and stat.S_IMODE(os.stat(os.path.dirname(socket_of_it)).st_mode) == 0o700
 
 
+def test_on_postgresql_with_a_key_of_the_operators_choice(stack, postgres_url):
+    stack.settings |= {"database_url": postgres_url, "admin_key": "acc_of-the-operators-own-choice"}
+    stack.start()
+    assert stack.admin.finished(stack.admin.submit("demo.drill", seconds=0)["id"])["status"] == "succeeded"
+    assert "Bearer $ACCEPTED_ADMIN_KEY" in stack.output()
+    assert not (stack.data / "admin.key").exists() and not (stack.data / "accepted.db").exists()
+
+
+def test_a_database_that_cannot_be_reached_is_named(stack):
+    stack.settings["database_url"] = "postgresql+psycopg://nobody@127.0.0.1:1/nothing"
+    refused = run_cli(stack, "start")
+    assert refused.returncode == 3 and "The database cannot be used" in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_a_damaged_database_is_named(stack):
+    stack.data.mkdir(parents=True)
+    (stack.data / "accepted.db").write_bytes(b"no database at all" * 1000)
+    refused = run_cli(stack, "start")
+    assert refused.returncode == 3 and "The database cannot be used" in refused.stderr and "Traceback" not in refused.stderr
+
+
 def test_keys_on_the_command_line(server):
     made = run_cli(server, "key", "create", "--owner", "bob", "--name", "laptop", "--expires", "90d").stdout.strip()
     bob = {"Authorization": f"Bearer {made}"}
