@@ -189,6 +189,6 @@ def test_help_lists_every_command_and_needs_no_set_up(checkout):
     assert code == 0
     for name, command in cli.commands.items():
         assert command.hidden or f"  {name}" in output, name
-    for name in (*cli.commands["key"].commands, "test"):
+    for name in (*cli.commands["key"].commands, *cli.commands["secrets"].commands, "test", "add"):
         assert name in output
     assert checkout.leftovers() == []
