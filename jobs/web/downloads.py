@@ -8,7 +8,7 @@ from flask import Blueprint, Response, request
 
 from jobs import clock
 from jobs.artifacts import links, publish, records
-from jobs.artifacts.store import BadKey
+from jobs.artifacts.store import BadKey, NotPlain
 from jobs.core import access
 from jobs.db import Row
 from jobs.errors import Problem
@@ -121,7 +121,7 @@ def _content(row: Row, path: str) -> Response:
 def _listing(row: Row) -> Response:
     try:
         files = site().store.files(row.key)
-    except (FileNotFoundError, BadKey):
+    except (FileNotFoundError, BadKey, NotPlain):
         raise not_found() from None
     return show({"files": [{"path": path, "size": size, "mediaType": publish.media_type_of(path)} for path, size in files]})
 
