@@ -13,8 +13,9 @@ from jobs.core import access
 from jobs.db import Row
 from jobs.errors import Problem
 from jobs.web import auth, conditional
-from jobs.web.api import find, known
+from jobs.web.api import find
 from jobs.web.problems import not_found
+from jobs.web.queries import known
 from jobs.web.sending import send
 from jobs.web.site import base_url, site
 from jobs.web.submissions import compact

@@ -12,17 +12,9 @@ import pytest
 import requests
 
 from jobs import clock
-from tests.web.files import FileServer
 
 CONTENT = os.urandom(300_000)
 DAY = 86400
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory):
-    server = FileServer(tmp_path_factory.mktemp("downloads"))
-    yield server
-    server.stop()
 
 
 @pytest.fixture
@@ -30,12 +22,12 @@ def alice(web):
     return web.http("alice")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def file(web):
     return web.upload(CONTENT, name="big.csv")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(web):
     job = web.running()
     return web.leave(job, {"index.m3u8": b"#EXTM3U\n720p/index.m3u8\n", "720p/index.m3u8": b"#EXTM3U\na.ts\n",

@@ -11,20 +11,13 @@ from jobs.core import access
 from jobs.core.outcome import Failed, Succeeded
 from jobs.errors import Problem
 from tests.core.given import queued
-from tests.web.files import FileServer, Http
+from tests.web.files import Http
 
 SEGMENT = os.urandom(5000)
 HLS = {"index.m3u8": b"#EXTM3U\nplaylists/720p/index.m3u8\n", "playlists/720p/index.m3u8": b"#EXTM3U\n0.ts\n",
        "playlists/720p/0.ts": SEGMENT, "poster.jpg": b"jpeg", "page.html": b"<script>alert(1)</script>"}
 PLAYLISTS = [{"name": "720p", "href": "/v1/videos/1/playlists/720p", "width": 1280}, {"name": "1080p", "href": "x"}]
 DAY = 86400
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory):
-    server = FileServer(tmp_path_factory.mktemp("resources"))
-    yield server
-    server.stop()
 
 
 @pytest.fixture
@@ -42,7 +35,7 @@ def made(web, owner="alice", outcome=None):
     return web.settle(job, outcome or Succeeded('{"created":[]}', fields=json.dumps({"playlists": PLAYLISTS})))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def video(web):
     return made(web)
 
