@@ -42,7 +42,7 @@ _KINDS = (
     Kind("artifact-in-use", 409, "The artifact cannot be deleted now", "An upload stays while an active job uses it; what a job left goes with the job, or with its resource."),
     Kind("link-expired", 410, "The link has expired", "POST /v1/artifacts/{id}:sign gives a new one to whoever may."),
     Kind("resync-required", 410, "The cursor is too old", "Read the list of jobs anew, then follow the changes from a fresh cursor."),
-    Kind("precondition-failed", 412, "The job has changed since you read it", "Read the job again and decide anew."),
+    Kind("precondition-failed", 412, "It has changed since you read it", "Read it again and decide anew."),
     Kind("too-large", 413, "The body is too large", "Send less; the detail names the limit. Files go to POST /v1/files."),
     Kind("unsupported-media-type", 415, "The body has an unsupported media type", "Send one of the media types that the Accept header of the answer lists."),
     Kind("range-not-satisfiable", 416, "The range lies outside the file", "Ask for a range within the size that Content-Range tells."),

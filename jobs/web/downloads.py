@@ -8,13 +8,14 @@ from flask import Blueprint, Response, request
 
 from jobs import clock
 from jobs.artifacts import links, publish, records
-from jobs.artifacts.store import BadKey
+from jobs.artifacts.store import BadKey, NotPlain
 from jobs.core import access
 from jobs.db import Row
 from jobs.errors import Problem
 from jobs.web import auth, conditional
-from jobs.web.api import find, known
+from jobs.web.api import find
 from jobs.web.problems import not_found
+from jobs.web.queries import known
 from jobs.web.sending import send
 from jobs.web.site import base_url, site
 from jobs.web.submissions import compact
@@ -121,7 +122,7 @@ def _content(row: Row, path: str) -> Response:
 def _listing(row: Row) -> Response:
     try:
         files = site().store.files(row.key)
-    except (FileNotFoundError, BadKey):
+    except (FileNotFoundError, BadKey, NotPlain):
         raise not_found() from None
     return show({"files": [{"path": path, "size": size, "mediaType": publish.media_type_of(path)} for path, size in files]})
 

@@ -12,9 +12,9 @@ from jobs.core import access, resources
 from jobs.db import Row
 from jobs.errors import Problem
 from jobs.web import auth, cursors
-from jobs.web.api import instant, known, page_limit
 from jobs.web.downloads import send_file, send_member, show
 from jobs.web.problems import not_found
+from jobs.web.queries import instant, known, page_limit
 from jobs.web.site import base_url, site
 
 blueprint = Blueprint("resources", __name__)

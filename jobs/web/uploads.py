@@ -18,7 +18,7 @@ from jobs.artifacts import names, publish, records
 from jobs.artifacts.store import storage_errors
 from jobs.errors import Problem
 from jobs.web import auth
-from jobs.web.api import known
+from jobs.web.queries import known
 from jobs.web.site import base_url, site
 from jobs.web.submissions import compact
 

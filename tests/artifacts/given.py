@@ -5,7 +5,7 @@ from jobs.artifacts import publish, records
 from jobs.artifacts.store import digest
 from jobs.core import lifecycle
 from jobs.core.outcome import Succeeded
-from tests.core.given import row_of, running
+from tests.core.given import queued, row_of
 
 
 class House:
@@ -21,7 +21,9 @@ class House:
                               size=size, sha256=sha256, expires_at=clock.after(seconds))
 
     def running(self, **changes):
-        return running(self.db, **changes)
+        """A fresh job, started whatever else waits."""
+        job = queued(self.db, **changes)
+        return self.db.write(lambda tx: lifecycle.start(tx, job.id, "w1"))
 
     def leave(self, job, content=b"left", name="a.csv"):
         put = publish.folder if isinstance(content, dict) else publish.file

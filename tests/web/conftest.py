@@ -18,6 +18,7 @@ from jobs.core.outcome import Succeeded
 from jobs.db import Database
 from jobs.doorbell import Doorbell
 from tests.stack import Stack, wait_for
+from tests.web.files import FileServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -236,3 +237,11 @@ def bob(house):
 def reader(house):
     """Sees everything and changes nothing."""
     return house.session("rita", "read")
+
+
+@pytest.fixture(scope="session")
+def web(tmp_path_factory):
+    """One web process alone, for everything about files."""
+    server = FileServer(tmp_path_factory.mktemp("files"), max_upload="3m")
+    yield server
+    server.stop()
