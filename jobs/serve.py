@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobs import clock, data_folder, embedded_redis, leash
 from jobs import settings as settings_of
+from jobs.addresses import AllowList
 from jobs.core import access, models
 from jobs.data_folder import DataFolder
 from jobs.db import Database
@@ -39,6 +40,7 @@ class Doors:
 def serve(verbose: bool = False) -> int:
     """Run the server until a signal comes; returns the exit code. SettingsError or CannotStart if it cannot begin."""
     settings = settings_of.load()
+    AllowList(settings.allowed_targets)  # an entry that cannot be read stops the start
     try:
         folder = DataFolder.take(settings.data_dir)
         if not settings.database_url:

@@ -90,6 +90,8 @@ def register_endpoint() -> tuple[dict[str, Any], int, dict[str, str]]:
     owner = auth.submitter().owner
     wanted = schemas.load(Wanted(), bodies.read_object())
     site().guard.check_url(wanted["url"], pointer="#/url")
+    if len(receivers.listed(site().db.read(), owner)) >= receivers.MOST:
+        raise Problem("invalid-payload", f"An owner has at most {receivers.MOST} endpoints; delete one first.")
     row = site().db.write(lambda tx: receivers.register(tx, owner, **wanted))
     return (receivers.render(row) | _secrets(owner, receivers.of_endpoint(row.id)), 201,
             _PRIVATE | {"Location": f"{base_url()}/v1/webhook-endpoints/{row.id}"})

@@ -85,7 +85,10 @@ class Sender:
                 self._under_way.update((row.id, _Place(row.receiver, row.job_id)) for row, _ in claimed)
                 self._state.notify_all()
         for row, secrets in claimed:
-            threading.Thread(target=self._deliver, args=(row, secrets), daemon=True).start()
+            try:
+                threading.Thread(target=self._deliver, args=(row, secrets), daemon=True).start()
+            except RuntimeError:  # the system has no thread left; the lease runs out and it is tried again
+                self._end(row)
 
     def _deliver(self, row: Row, secrets: list[str]) -> None:
         try:
@@ -95,14 +98,17 @@ class Sender:
         except Exception:
             logger.exception("delivery %s stopped on a fault of ours; it will be repeated", row.id)
         finally:
-            with self._state:
-                del self._under_way[row.id]
-                self._state.notify_all()
+            self._end(row)
         try:
             if self._more:
                 self._start_due()
         except StorageUnavailable:
             pass  # the next tick tries again
+
+    def _end(self, row: Row) -> None:
+        with self._state:
+            del self._under_way[row.id]
+            self._state.notify_all()
 
     def _attempt(self, row: Row, secrets: list[str]) -> None:
         started_at, began = clock.now(), clock.monotonic()

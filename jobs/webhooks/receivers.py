@@ -13,6 +13,7 @@ from jobs.db import Reader, Row, Transaction, placeholders
 from jobs.webhooks import signing
 
 OVERLAP = 86400.0  # seconds for which the former secret still signs after a rotation
+MOST = 100         # endpoints of one owner: each event is written once for each of them
 
 
 def of_endpoint(endpoint_id: int) -> str:
@@ -43,6 +44,8 @@ def ensure_secret(tx: Transaction, owner: str, receiver: str) -> None:
 
 def rotate(tx: Transaction, owner: str, receiver: str, overlap: float = OVERLAP) -> list[Row]:
     """A new secret takes over; the last signs beside it for `overlap` seconds, older ones no more. The active ones."""
+    tx.run("DELETE FROM callback_secrets WHERE owner = :owner AND receiver = :receiver AND expires_at <= :now",
+           owner=owner, receiver=receiver, now=tx.now)
     last = tx.value("""SELECT max(id) FROM callback_secrets WHERE owner = :owner AND receiver = :receiver
                        AND expires_at IS NULL""", owner=owner, receiver=receiver)
     tx.run("UPDATE callback_secrets SET expires_at = CASE WHEN id = :last THEN :later ELSE :now END "

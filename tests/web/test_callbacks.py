@@ -12,6 +12,7 @@ from jobs.core.outcome import Succeeded
 from jobs.core.submission import Submission, accept
 from jobs.db import Database
 from jobs.targets import Guard
+from jobs.webhooks import receivers
 from jobs.webhooks.delivery import Sender
 from tests.outbound import http_server, reply
 
@@ -244,6 +245,13 @@ def test_the_catalogue_lists_what_can_be_subscribed(world):
     assert all(event["schema"]["type"] == "object" for event in shown)
     assert world.client.get("/v1/event-types").status_code == 401
     assert json.dumps(shown)
+
+
+def test_an_owner_has_a_bounded_number_of_endpoints(world, url):
+    world.db.write(lambda tx: [receivers.register(tx, "alice", url, ["*"]) for _ in range(receivers.MOST)])
+    answer = world("alice", "POST", "/v1/webhook-endpoints", json={"url": url, "events": ["*"]})
+    assert answer.status_code == 422 and "100" in answer.json["detail"]
+    register(world, url, owner="bob")
 
 
 def test_every_operation_is_described(world):
