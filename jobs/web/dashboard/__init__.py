@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from flask import Blueprint, Flask, Response, redirect, render_template, request, url_for
-from flask_babel import Babel
+from flask import Blueprint, Flask, Response, current_app, g, redirect, render_template, request, url_for
+from flask_babel import Babel, gettext
+from werkzeug.exceptions import HTTPException
 
 from jobs.core import access
 from jobs.core.states import Status
-from jobs.errors import KINDS, Problem
+from jobs.errors import KINDS, Problem, StorageFull, StorageUnavailable
 from jobs.web import auth, headers
 from jobs.web.dashboard import actions, assets, forms, pages, preferences, protection, sign_in, submit, tree, words
 
@@ -25,7 +26,7 @@ def register(app: Flask) -> None:
                       BABEL_TRANSLATION_DIRECTORIES=str(TRANSLATIONS))
     Babel(app, locale_selector=preferences.language)
     app.jinja_env.globals.update(
-        asset=assets.asset, csrf=protection.token, reader=auth.optional_caller, language=preferences.language,
+        asset=assets.asset, csrf=protection.token, reader=sign_in.reader, language=preferences.language,
         language_tag=preferences.language_tag, languages=preferences.LANGUAGES, theme=preferences.theme, themes=preferences.THEMES,
         words=words, statuses=list(Status), may_submit=access.may_submit, field_name=forms.field_name)
     app.jinja_env.filters["visible"] = tree.visible
@@ -82,8 +83,24 @@ def _protect(response: Response) -> Response:
     return response
 
 
+@blueprint.errorhandler(StorageUnavailable)
+def _show_storage(error: StorageUnavailable) -> tuple[str, int]:
+    """The database is away, or its disk is full."""
+    current_app.logger.error("The database is not available: %s", error)
+    return _show_problem(Problem("storage-full" if isinstance(error, StorageFull) else "storage-unavailable"))
+
+
+@blueprint.errorhandler(Exception)
+def _show_fault(error: Exception) -> tuple[str, int] | Exception:
+    """A fault of ours: the log has it, the reader gets its number."""
+    if isinstance(error, HTTPException):
+        return error
+    current_app.logger.exception("Request %s failed: %s %s", g.get("request_id"), request.method, request.path)
+    return _show_problem(Problem("internal-error", gettext("The server's log has more under number %(id)s.", id=g.get("request_id"))))
+
+
 @blueprint.errorhandler(Problem)
-def _show_problem(problem: Problem):
+def _show_problem(problem: Problem) -> tuple[str, int]:
     """A problem as a page for people."""
     kind = KINDS.get(problem.slug)
     return render_template("failure.html", problem=problem, help=kind.help if kind else None), problem.status

@@ -4,6 +4,7 @@ from flask import Response, make_response, redirect, render_template, request, s
 
 from jobs.core import access
 from jobs.core.access import Caller
+from jobs.errors import Problem, StorageUnavailable
 from jobs.web import auth
 from jobs.web.dashboard.addresses import own_page
 from jobs.web.dashboard.protection import check_form
@@ -11,8 +12,11 @@ from jobs.web.site import site
 
 
 def reader() -> Caller | None:
-    """Who looks at this page."""
-    return auth.optional_caller()
+    """Who looks at this page; None also when that cannot be found out, so that a page of bad news can still be shown."""
+    try:
+        return auth.optional_caller()
+    except (Problem, StorageUnavailable):
+        return None
 
 
 def to_sign_in() -> Response:

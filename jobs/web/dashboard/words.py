@@ -34,12 +34,7 @@ EVENTS = {
     "job.failed": lazy_gettext("Failed"),
     "job.cancelled": lazy_gettext("Cancelled"),
 }
-RESOURCE_ROLES = {
-    Role.SUBMIT: lazy_gettext("submits and steers own jobs"),
-    Role.READ: lazy_gettext("sees all, changes nothing"),
-    Role.ADMIN: lazy_gettext("may do everything"),
-}
-EVENTS = {
+RESOURCE_EVENTS = {
     "ready": lazy_gettext("The outcome is ready"),
     "failed": lazy_gettext("The outcome could not be made"),
 }
