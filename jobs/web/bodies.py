@@ -12,6 +12,7 @@ from jobs.web.site import site
 
 MAX_DEPTH = 100
 _JSON = "application/json"
+_PIECE, _MOST_DRAINED = 64 * 1024, 64 * 1024**2
 
 
 def read_object(optional: bool = False) -> dict[str, Any]:
@@ -35,13 +36,19 @@ def read_object(optional: bool = False) -> dict[str, Any]:
 
 def read_bytes(limit: int) -> bytes:
     """The whole body, at most `limit` bytes; Problem 413 when it is longer, however it is framed."""
-    too_large = Problem("too-large", f"The body may have at most {limit} bytes.")
-    if (request.content_length or 0) > limit:
-        raise too_large
-    data = request.stream.read(limit + 1)
-    if len(data) > limit:
-        raise too_large
+    data = request.stream.read(limit + 1) if (request.content_length or 0) <= limit else None
+    if data is None or len(data) > limit:
+        _drain()
+        raise Problem("too-large", f"The body may have at most {limit} bytes.")
     return data
+
+
+def _drain() -> None:
+    """Take the rest of the body, within reason: a connection with unread bytes must be closed, and then some clients see a
+    broken connection instead of the answer."""
+    for _ in range(_MOST_DRAINED // _PIECE):
+        if not request.stream.read(_PIECE):
+            return
 
 
 def parse(data: bytes) -> Any:

@@ -84,10 +84,10 @@ def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[st
     settings = site().settings
     start_within = chosen.get("queue_ttl") or declared.queue_ttl or round(settings.queue_ttl)
     first_start = max(clock.wire(clock.now()), chosen.get("not_before") or "")
-    shown, whole = compact(schemas.cover(declared.schema, payload)), compact(payload)
+    shown = schemas.cover(declared.schema, payload)
     return Submission(
-        type=declared.name, owner=caller.owner, queue=declared.queue, payload=shown,
-        payload_private=whole if whole != shown else None,
+        type=declared.name, owner=caller.owner, queue=declared.queue, payload=compact(shown),
+        payload_private=compact(payload) if shown != payload else None,
         priority=chosen.get("priority", Priority.NORMAL), tags=compact(chosen.get("tags", [])),
         callback_url=chosen.get("callback_url"), not_before=chosen.get("not_before"),
         timeout=chosen.get("timeout") or declared.timeout or round(settings.job_timeout),
