@@ -56,6 +56,7 @@ class Database:
         self._queue_lock = threading.Lock()
         self._waiting: list[_Call] = []
         self._led = False
+        self._checkpoint_due = False
         self._turn = Turn(self._settings.data_dir / "turn.lock") if self.dialect == "sqlite" else None
 
     # Reading
@@ -114,6 +115,8 @@ class Database:
         if self._turn:
             with self._turn:
                 messages = self._run_batch(batch)
+                if self._checkpoint_due:
+                    self._move_log()
         else:
             messages = self._run_batch(batch)
         for message in messages if self._announce else ():
@@ -161,8 +164,15 @@ class Database:
     def checkpoint(self) -> None:
         """Move SQLite's log into the database, inside the turn: outside it the log never resets under load."""
         if self._turn:
-            with self._turn:
-                self._writing_connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._checkpoint_due = True
+            self.write(lambda tx: None, durable=False)  # by the door: other threads may be writing
+
+    def _move_log(self) -> None:
+        self._checkpoint_due = False
+        try:
+            self._writing_connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error:
+            self._discard_writer()  # what the batch wrote is committed all the same; the next checkpoint tries again
 
     def turn_holder(self) -> tuple[int, int] | None:
         """(pid, number of the turn) of the process that holds the turn, or None. Always None on PostgreSQL."""

@@ -17,7 +17,7 @@ from jobs import clock
 from jobs.db import Database, Row
 from jobs.settings import Settings
 from jobs.work import command, inputs, outputs
-from jobs.work.alarm import Alarm, AttemptLost, JobCancelled
+from jobs.work.alarm import Alarm, JobCancelled
 from jobs.work.channel import Channel
 from jobs.work.meter import Meter
 from jobs.work.secrets import Cover
@@ -212,19 +212,6 @@ class Context:
             self._outputs += 1
             return Path(tempfile.mkdtemp(prefix=f"{self._outputs}-", dir=self.workdir)) / name
 
-    def write(self, function: Callable[[Any], T]) -> T:
-        """Write to the database as long as this attempt holds the lease; else AttemptLost."""
-        def guarded(tx: Any) -> T:
-            if not tx.value("SELECT 1 FROM leases WHERE job_id = :id AND attempt = :attempt",
-                            id=self._row.id, attempt=self._row.attempt):
-                raise _NoLease
-            return function(tx)
-
-        try:
-            return self._db.write(guarded)
-        except _NoLease:
-            raise AttemptLost from None
-
     def close(self) -> None:
         """Remove what was temporary."""
         if self._workdir is not None:
@@ -249,10 +236,6 @@ class Context:
             self._heard_at = now
             while (order := self._channel.receive()) is not None:
                 self._cancel_requested |= order["do"] == "cancel"
-
-
-class _NoLease(Exception):
-    """The lease is gone."""
 
 
 def _inside(folder: Path) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jobs.artifacts import records
 from jobs.artifacts.store import open_store
 from jobs.errors import Problem
+from jobs.targets import Guard
 
 if TYPE_CHECKING:
     from jobs.work.context import Context
@@ -45,8 +46,6 @@ def _stored(job: "Context", number: int) -> Path:
 
 def fetch(job: "Context", url: str, to: Path | None = None, max_bytes: int | None = None) -> Path:
     """See `Context.fetch`."""
-    from jobs.targets import Guard  # brings urllib3 along
-
     target = to or job.scratch("download")
     Guard(job.settings.allowed_targets).fetch(
         url, target, max_bytes=max_bytes or job.settings.max_upload, timeout=job._row.timeout,
