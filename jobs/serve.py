@@ -6,21 +6,19 @@ import shlex
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from jobs import clock, data_folder, embedded_redis, leash
 from jobs import settings as settings_of
 from jobs.addresses import AllowList
-from jobs.core import access, models
+from jobs.core import access
 from jobs.data_folder import DataFolder
 from jobs.db import Database
 from jobs.errors import StorageUnavailable
 from jobs.settings import Settings
 from jobs.supervisor import Part, Supervisor
-from jobs.webhooks import models as _tables_of_callbacks  # noqa: F401 - part of the schema that `prepare` makes
 
 _LONGEST_TURN = 10      # seconds that a process may hold the turn to write
 
@@ -48,16 +46,14 @@ def serve(verbose: bool = False) -> int:
         listener = _listen(settings)
         settings = settings_of.load(port=listener.getsockname()[1])
         redis, settings = _redis(settings)
+        _prepare(settings)
         database = Database(settings)
-        models.prepare(database, settings)
         doors = open_doors(settings, database)
         database.close()
     except (data_folder.Unusable, embedded_redis.NoRedis) as error:
         raise CannotStart(str(error)) from error
-    except (StorageUnavailable, SQLAlchemyError) as error:
+    except StorageUnavailable as error:
         raise CannotStart(f"The database cannot be used: {error}") from error
-    except ModuleNotFoundError as error:
-        raise CannotStart(f"The package {error.name} is missing. For PostgreSQL: ./run add postgres") from error
 
     folder.sign(loopback_url(settings))
     supervisor = Supervisor(_environment(settings), settings.drain + 5, verbose)
@@ -68,6 +64,50 @@ def serve(verbose: bool = False) -> int:
     if supervisor.failure:
         print(supervisor.failure, file=sys.stderr)
     return code
+
+
+def _prepare(settings: Settings) -> None:
+    """Check the job types and make the schema; CannotStart says what is wrong.
+
+    In a child, so that the libraries which only this needs do not stay in the supervisor's memory.
+    """
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        fault = "The preparation failed; the lines above say how."
+        try:
+            fault = _fault_of(settings)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os.write(writer, fault.encode()[:4000])
+            os._exit(0)
+    os.close(writer)
+    with open(reader, encoding="utf-8", errors="replace") as answer:
+        fault = answer.read()
+    _, status = os.waitpid(pid, 0)
+    if fault or status:
+        raise CannotStart(fault or f"The preparation of the database ended with {status}.")
+
+
+def _fault_of(settings: Settings) -> str:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from jobs.core import models
+    from jobs.types import load_registry
+    from jobs.webhooks import models as _tables_of_callbacks  # noqa: F401 - part of the schema
+    from jobs.work.job_type import DeclarationError
+
+    try:
+        load_registry(settings)
+        models.prepare(Database(settings), settings)
+    except DeclarationError as error:
+        return f"A job type cannot work. {error}"
+    except (StorageUnavailable, SQLAlchemyError) as error:
+        return f"The database cannot be used: {error}"
+    except ModuleNotFoundError as error:
+        return f"The package {error.name} is missing. For PostgreSQL: ./run add postgres"
+    return ""
 
 
 def loopback_address(settings: Settings) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 `@job_type(…)` returns a frozen declaration and registers nothing; a `Registry` gathers declarations and checks them.
 """
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -139,6 +140,7 @@ def _faults(declared: JobType) -> Iterator[str]:
     for key, value in declared.schema.fields.items():
         if _shown(key, value) in OPTIONS:
             yield f"the payload may not have a member {_shown(key, value)!r}; it is an option of every job. Rename it."
+    yield from _misfits(declared)
     if declared.cancellation not in CANCELLATIONS:
         yield f"cancellation is one of {', '.join(CANCELLATIONS)}."
     for option in ("timeout", "max_attempts", "concurrency", "queue_ttl"):
@@ -147,6 +149,19 @@ def _faults(declared: JobType) -> Iterator[str]:
             yield f"{option} is a whole number of at least 1."
     if not 0 <= declared.sync_wait <= 50:
         yield "sync_wait is between 0 and 50 seconds."
+
+
+def _misfits(declared: JobType) -> Iterator[str]:
+    """Whether the handler and the clean-up can be called with a job and the payload's members."""
+    members = [value.attribute or key for key, value in declared.schema.fields.items()]
+    for function in (declared.handler, declared.cleanup):
+        if function is None:
+            continue
+        try:
+            inspect.signature(function).bind(None, **dict.fromkeys(members))
+        except TypeError as error:
+            taken = ", ".join(["job", *members])
+            yield f"{function.__name__}() does not take ({taken}): {error}."
 
 
 def _schema(payload: Any) -> Schema:
