@@ -117,12 +117,35 @@ def test_an_upload_stays_while_a_job_uses_it_and_goes_with_the_last_one(house, s
     assert house.get(row) is None and not house.has_bytes(row)
 
 
-def test_a_retry_goes_on_using_the_upload(house, sweep):
-    row = house.upload()
+def test_an_upload_whose_job_was_purged_early_waits_for_its_own_time(house, sweep, clock_file):
+    row = house.upload(seconds=DAY)
+    job = house.running(inputs=(row.id,))
+    house.settle(job)
+    house.db.write(lambda tx: tombstones.purge(tx, job.id))
+    sweep()
+    assert house.get(row).expires_at == row.expires_at and house.has_bytes(row)
+    clock_file(DAY + 1)
+    sweep()
+    assert not house.has_bytes(row)
+
+
+def test_an_artifact_of_a_job_that_another_one_reads_still_goes_with_its_own(house, sweep):
+    job = house.running()
+    left = house.leave(job)
+    house.settle(job)
+    queued(house.db, inputs=(left.id,))
+    house.db.write(lambda tx: tombstones.purge(tx, job.id))
+    sweep()
+    assert house.get(left) is None and not house.has_bytes(left)
+
+
+def test_a_retry_goes_on_using_the_upload(house, sweep, clock_file):
+    row = house.upload(seconds=60)
     job = house.running(inputs=(row.id,))
     house.settle(job, Failed(Problem("job-raised")))
     again = queued(house.db, retry_of=job.id)
     house.db.write(lambda tx: tombstones.purge(tx, job.id))
+    clock_file(61)
     sweep()
     assert house.get(row) and house.has_bytes(row)
     house.db.write(lambda tx: lifecycle.request_cancel(tx, again.id))
@@ -141,6 +164,7 @@ def test_a_job_is_not_accepted_with_an_input_that_has_just_gone(house, sweep, cl
     assert house.db.read().value("SELECT count(*) FROM jobs") == 0
 
 
+@pytest.mark.parametrize("kind", ["local"], indirect=True)
 def test_many_go_in_small_batches(house, sweep):
     job = house.running()
     house.leave(job)
