@@ -36,8 +36,10 @@ def record(tx: Transaction, settings: Settings, new: New) -> Row | None:
             id=new.job_id, attempt=new.attempt):
         return None
     artifact_id = tx.insert(
-        """INSERT INTO artifacts (owner, kind, job_id, attempt, name, media_type, size, sha256, key, state, created_at, expires_at)
-           VALUES (:owner, :kind, :job_id, :attempt, :name, :media_type, :size, :sha256, :key, 'whole', :now, :expires_at)
+        """INSERT INTO artifacts (owner, kind, job_id, attempt, name, media_type, size, sha256, key, state, created_at, expires_at,
+                                  unused_until)
+           VALUES (:owner, :kind, :job_id, :attempt, :name, :media_type, :size, :sha256, :key, 'whole', :now, :expires_at,
+                   :expires_at)
            RETURNING id""",
         owner=new.owner, kind=new.kind, job_id=new.job_id, attempt=new.attempt, name=new.name, media_type=new.media_type,
         size=new.size, sha256=new.sha256, key=new.key, now=tx.now, expires_at=new.expires_at)

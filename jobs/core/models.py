@@ -198,7 +198,8 @@ class Artifact(Base):
     link: Mapped[str | None]                     # signed once, when it appeared
     link_expires_at: Mapped[str | None]
     created_at: Mapped[str]
-    expires_at: Mapped[str | None]
+    expires_at: Mapped[str | None]               # of an upload; null while a job uses it
+    unused_until: Mapped[str | None]             # of an upload: when it expires if no job uses it
     __table_args__ = (
         Index("artifacts_key", "key", unique=True),
         Index("artifacts_job", "job_id"),

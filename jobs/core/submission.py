@@ -83,10 +83,9 @@ def accept(tx: Transaction, asked: Submission) -> Accepted:
 
 
 def _use_inputs(tx: Transaction, row: Row, inputs: tuple[int, ...]) -> None:
-    """Note what the job reads. An upload loses its expiry; it ends when the last job that uses it is purged."""
+    """Note what the job reads. An upload does not expire before the last job that uses it is purged."""
     for artifact_id in inputs:
-        if not tx.run("""UPDATE artifacts SET expires_at = CASE WHEN kind = 'upload' THEN NULL ELSE expires_at END
-                         WHERE id = :id AND state = 'whole'""", id=artifact_id):
+        if not tx.run("UPDATE artifacts SET expires_at = NULL WHERE id = :id AND state = 'whole'", id=artifact_id):
             raise Problem("unknown-input", f"The artifact {artifact_id} has just expired.")
         tx.run("INSERT INTO artifact_uses (artifact_id, job_id) VALUES (:artifact_id, :job_id) ON CONFLICT DO NOTHING",
                artifact_id=artifact_id, job_id=row.id)

@@ -28,10 +28,10 @@ def purge(tx: Transaction, job_id: int) -> Row | None:
 
 
 def _release_inputs(tx: Transaction, job_id: int) -> None:
-    """Uploads that no other job uses have served their purpose."""
+    """Uploads that no other job uses expire at their own time, which may be past."""
     for use in tx.all("DELETE FROM artifact_uses WHERE job_id = :job_id RETURNING artifact_id", job_id=job_id):
-        tx.run("""UPDATE artifacts SET expires_at = :now WHERE id = :id AND kind = 'upload' AND expires_at IS NULL
-                  AND NOT EXISTS (SELECT 1 FROM artifact_uses WHERE artifact_id = :id)""", id=use.artifact_id, now=tx.now)
+        tx.run("""UPDATE artifacts SET expires_at = unused_until WHERE id = :id
+                  AND NOT EXISTS (SELECT 1 FROM artifact_uses WHERE artifact_id = :id)""", id=use.artifact_id)
 
 
 def bury_expired(tx: Transaction, limit: int = 200) -> int:

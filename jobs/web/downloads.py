@@ -12,7 +12,7 @@ from jobs.artifacts.store import BadKey, NotPlain
 from jobs.core import access
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import auth, conditional
+from jobs.web import auth, conditional, negotiation
 from jobs.web.api import find
 from jobs.web.problems import not_found
 from jobs.web.queries import known
@@ -90,7 +90,8 @@ def delete(artifact_id: int) -> Response:
 
 
 def show(members: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """200 with JSON and a strong ETag of its bytes, or 304."""
+    """200 with JSON and a strong ETag of its bytes, or 304. Problem 406 when the client takes no JSON."""
+    negotiation.demand(negotiation.JSON)
     body = compact(members).encode()
     tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
     fresh = conditional.matches(request.headers.get("If-None-Match"), tag)

@@ -21,9 +21,12 @@ def produces(*media_types: str) -> Callable[[View], View]:
 
 def check() -> None:
     """Problem 406, whose Accept lists what there is, when the client takes none of it."""
-    if request.method == "OPTIONS":
-        return
-    offered = getattr(current_app.view_functions[request.endpoint], "produces", (JSON,))
+    if request.method != "OPTIONS":
+        demand(*getattr(current_app.view_functions[request.endpoint], "produces", (JSON,)))
+
+
+def demand(*offered: str) -> None:
+    """Problem 406 when the client takes none of these."""
     if chosen(*offered) is None:
         raise Problem("not-acceptable", f"This comes as {' or '.join(offered)} only.", headers={"Accept": ", ".join(offered)})
 

@@ -62,7 +62,8 @@ def kind(request):
 
 @pytest.fixture
 def settings(kind, tmp_path, request):
-    url = {"artifacts_url": request.getfixturevalue("bucket")} if kind == "s3" else {}
+    given = {"s3": ("artifacts_url", "bucket"), "postgres": ("database_url", "postgres_url")}.get(kind)
+    url = {given[0]: request.getfixturevalue(given[1])} if given else {}
     return settings_module.load({}, data_dir=tmp_path / "data", **url)
 
 

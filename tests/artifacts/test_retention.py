@@ -1,4 +1,4 @@
-"""What has had its time goes, with its bytes, and nothing else does; on both stores."""
+"""What has had its time goes, with its bytes, and nothing else does; on both stores and both databases."""
 
 import os
 import time
@@ -12,6 +12,14 @@ from jobs.errors import Problem
 from tests.core.given import asked, queued
 
 HOUR, DAY = 3600, 86400
+
+
+@pytest.fixture(params=["local", "postgres"])
+def kind(request):
+    return request.param
+
+
+everywhere = pytest.mark.parametrize("kind", ["local", "s3", "postgres"], indirect=True)
 
 
 @pytest.fixture
@@ -35,6 +43,7 @@ def rows(house):
     return house.db.read().value("SELECT count(*) FROM artifacts")
 
 
+@everywhere
 def test_nothing_goes_before_its_time(house, sweep):
     kept = [house.upload(), house.leave(house.running())]
     job = house.running(**reports())
@@ -44,6 +53,7 @@ def test_nothing_goes_before_its_time(house, sweep):
     assert all(house.get(row) and house.has_bytes(row) for row in kept)
 
 
+@everywhere
 def test_artifacts_live_as_long_as_their_job(house, sweep, clock_file):
     job = house.running(retention=DAY)
     file, folder = house.leave(job), house.leave(job, {"a/b": b"c"}, "hls")
@@ -55,6 +65,7 @@ def test_artifacts_live_as_long_as_their_job(house, sweep, clock_file):
     assert house.get(file) is None and not house.has_bytes(file) and not house.has_bytes(folder) and rows(house) == 0
 
 
+@everywhere
 def test_artifacts_of_a_resource_outlive_the_job_and_go_with_the_resource(house, sweep, clock_file):
     job = house.running(**reports())
     left = house.leave(job)
@@ -103,6 +114,7 @@ def test_an_upload_that_no_job_uses_expires(house, sweep, clock_file):
     assert not house.has_bytes(row)
 
 
+@everywhere
 def test_an_upload_stays_while_a_job_uses_it_and_goes_with_the_last_one(house, sweep, clock_file):
     row = house.upload(seconds=60)
     first, second = house.running(inputs=(row.id,)), house.running(inputs=(row.id,))
@@ -117,12 +129,35 @@ def test_an_upload_stays_while_a_job_uses_it_and_goes_with_the_last_one(house, s
     assert house.get(row) is None and not house.has_bytes(row)
 
 
-def test_a_retry_goes_on_using_the_upload(house, sweep):
-    row = house.upload()
+def test_an_upload_whose_job_was_purged_early_waits_for_its_own_time(house, sweep, clock_file):
+    row = house.upload(seconds=DAY)
+    job = house.running(inputs=(row.id,))
+    house.settle(job)
+    house.db.write(lambda tx: tombstones.purge(tx, job.id))
+    sweep()
+    assert house.get(row).expires_at == row.expires_at and house.has_bytes(row)
+    clock_file(DAY + 1)
+    sweep()
+    assert not house.has_bytes(row)
+
+
+def test_an_artifact_of_a_job_that_another_one_reads_still_goes_with_its_own(house, sweep):
+    job = house.running()
+    left = house.leave(job)
+    house.settle(job)
+    queued(house.db, inputs=(left.id,))
+    house.db.write(lambda tx: tombstones.purge(tx, job.id))
+    sweep()
+    assert house.get(left) is None and not house.has_bytes(left)
+
+
+def test_a_retry_goes_on_using_the_upload(house, sweep, clock_file):
+    row = house.upload(seconds=60)
     job = house.running(inputs=(row.id,))
     house.settle(job, Failed(Problem("job-raised")))
     again = queued(house.db, retry_of=job.id)
     house.db.write(lambda tx: tombstones.purge(tx, job.id))
+    clock_file(61)
     sweep()
     assert house.get(row) and house.has_bytes(row)
     house.db.write(lambda tx: lifecycle.request_cancel(tx, again.id))

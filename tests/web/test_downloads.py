@@ -289,6 +289,10 @@ def test_what_an_artifact_and_a_job_say(web, alice, folder):
     again = alice.get(f"/v1/artifacts/{folder.id}", headers={"If-None-Match": shown.headers["ETag"]})
     assert again.status_code == 304 and again.content == b""
     assert alice.get(f"/v1/artifacts/{folder.id}?x=1").status_code == 400
+    assert alice.get(shown.json()["url"]).json()["files"]
+    refused = alice.get(f"/v1/artifacts/{folder.id}", headers={"Accept": "text/html"})
+    assert refused.status_code == 406 and refused.headers["Accept"] == "application/json"
+    assert alice.get(content(folder, "/index.m3u8"), headers={"Accept": "text/html"}).status_code == 200
     assert alice.put(f"/v1/artifacts/{folder.id}").status_code == 405
 
 

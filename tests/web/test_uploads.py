@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -190,3 +191,15 @@ def test_an_upload_in_use_is_not_taken_back(web, alice):
     assert alice.delete(f"/v1/artifacts/{row.id}").status_code == 204
     left = web.leave(web.running())
     assert alice.delete(f"/v1/artifacts/{left.id}").status_code == 409
+
+
+def test_the_commands_in_the_docs_work(web, tmp_path):
+    (tmp_path / "clip.mp4").write_bytes(b"moving")
+    block = re.search(r"```sh\n(.*?)```", (ROOT / "docs" / "artifacts.md").read_text(), re.DOTALL)[1]
+    for line in block.splitlines():
+        ran = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, check=True,
+                             env=os.environ | {"ACCEPTED_KEY": web.key("alice"), "ACCEPTED_URL": web.url})
+        shown = json.loads(ran.stdout)
+        assert (shown["name"], shown["size"], shown["mediaType"]) == ("clip.mp4", 6, "video/mp4"), line
+    documented = re.search(r"```json\n(.*?)```", (ROOT / "docs" / "artifacts.md").read_text(), re.DOTALL)[1]
+    assert list(json.loads(documented)) == list(shown)
