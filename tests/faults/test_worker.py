@@ -150,3 +150,14 @@ def test_a_job_that_nobody_starts_fails(house):
     id = house.submit("test.pid", start_within=1)
     assert house.finished(id).status == "failed"
     assert house.error(id)["type"] == "/problems/never-started"
+
+
+def test_the_next_attempt_cleans_up_after_a_lost_one(house, tmp_path):
+    worker = house.start("worker")
+    path = tmp_path / "notes"
+    id = house.submit("test.undone", path=str(path), how="sleep")
+    wait_for(path.exists, what="the handler")
+    house.stop(worker, signal.SIGKILL)
+    house.start("worker")
+    assert house.finished(id).status == "succeeded"
+    assert path.read_text().splitlines() == [f"do {id}:1", f"undo {id}:2", f"do {id}:2"]

@@ -7,6 +7,7 @@ import zlib
 import pytest
 import redis
 import rq
+from rq.exceptions import DequeueTimeout
 from rq.serializers import JSONSerializer
 
 from jobs.work import tickets
@@ -62,9 +63,11 @@ def test_tickets_are_json_permits_that_expire(house, queue):
 
 def test_a_taken_ticket_waits_in_the_intermediate_list(house, queue):
     tickets.Tickets(house.redis, "default").refill(1)
-    ticket, origin = rq.Queue.dequeue_any([queue], 1, connection=house.redis, serializer=JSONSerializer)
-    assert origin.intermediate_queue_key == "rq:queue:default:intermediate"
-    assert house.redis.lrange(origin.intermediate_queue_key, 0, -1) == [ticket.id.encode()]
+    key, id = rq.Queue.lmove(house.redis, queue.key, 1)
+    assert (key, queue.intermediate_queue_key) == ("rq:queue:default", "rq:queue:default:intermediate")
+    assert house.redis.lrange(queue.intermediate_queue_key, 0, -1) == [id]
+    with pytest.raises(DequeueTimeout):
+        rq.Queue.lmove(house.redis, queue.key, 1)
 
 
 def test_workers_are_seen_and_signed_off(house):

@@ -168,6 +168,29 @@ def progress(job, path, how):
     raise Problem("test-broken", "the last value stays")
 
 
+@job_type("test.files", payload=_ANY | {"source": fields.Raw(load_default=None)})
+def files(job, path, how, source):
+    """Leave files and read them."""
+    if how == "read":
+        return job.open_input(source).read_text()
+    with job.artifact("naïve 名.csv", "text/csv") as out:
+        out.write("a,b\r\n")
+        if how == "raise":
+            raise Problem("test-broken")
+    with job.artifact("raw.bin") as raw:
+        raw.write(b"0123456789")
+        if how == "seek":
+            raw.seek(0)
+            raw.write(b"X")
+    with job.artifact_folder("pages") as folder:
+        (folder / "sub").mkdir()
+        (folder / "index.html").write_text("<p>")
+        (folder / "sub" / "a.txt").write_text("a")
+    if how == "fail-late":
+        raise Problem("test-broken")
+    return [(one.id, one.href, one.url, one.expires_at) for one in (out, raw, folder)]
+
+
 @job_type("test.limited", payload=_ANY, concurrency=1)
 def limited(job, path, how):
     """At most one at a time."""
