@@ -22,7 +22,7 @@ from rq.exceptions import DequeueTimeout
 from rq.job import Job as Ticket
 from rq.job import JobStatus as TicketStatus
 from rq.serializers import JSONSerializer
-from rq.utils import now
+from rq.utils import as_text, now
 from rq.worker import WorkerStatus
 
 from jobs import clock, doorbell
@@ -78,11 +78,11 @@ class Worker(rq.Worker):
 
     def _take(self) -> tuple[Ticket, rq.Queue] | None:
         """The next ticket, or None after a short while. An outage of Redis is waited out."""
+        [queue] = self.queues
         try:
-            taken = self.queue_class.dequeue_any(self.queues, self.dequeue_timeout, connection=self.connection,
-                                                 serializer=self.serializer)
+            _, ticket_id = queue.lmove(self.connection, queue.key, self.dequeue_timeout)
         except DequeueTimeout:
-            taken = None
+            ticket_id = None
         except (redis.RedisError, OSError) as error:
             if not self._redis_away:
                 _log.warning("Redis is away: %s", error)
@@ -92,7 +92,8 @@ class Worker(rq.Worker):
         if self._redis_away:
             _log.warning("Redis is back")
         self._redis_away = False
-        return taken
+        # What is written on it does not matter, so nobody fetches it.
+        return (self.job_class(as_text(ticket_id), self.connection, self.serializer), queue) if ticket_id else None
 
     def execute_job(self, ticket: Ticket, queue: rq.Queue) -> None:
         """Spend a ticket on whatever is next in the database."""

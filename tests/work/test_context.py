@@ -1,12 +1,14 @@
 """What handlers can do with `job`."""
 
+import hashlib
 import json
 import time
 
 import pytest
 
+from jobs.artifacts.store import open_store
 from jobs.work.meter import Meter
-from tests.work.house import wait_for
+from tests.work.house import House, wait_for
 
 
 def watch(house, id):
@@ -99,3 +101,44 @@ def test_the_log_has_an_end(shared):
     assert shared.finished(id, 30).status == "succeeded"
     lines = shared.lines(id)
     assert len(lines) == 20_000 and lines[-1].startswith("(The log ends here")
+
+
+def rows(house, id, state="whole"):
+    return house.db.read().all("SELECT * FROM artifacts WHERE job_id = :id AND state = :state ORDER BY id", id=id, state=state)
+
+
+@pytest.mark.parametrize(("how", "content"), [(None, b"0123456789"), ("seek", b"X123456789")])
+def test_artifacts_appear_whole(shared, how, content):
+    id = shared.submit("test.files", how=how)
+    told = json.loads(shared.finished(id).result)
+    found = rows(shared, id)
+    assert [(row.name, row.kind, row.size) for row in found] == [("naïve 名.csv", "file", 5), ("raw.bin", "file", 10), ("pages", "folder", 4)]
+    assert found[1].sha256 == hashlib.sha256(content).hexdigest()
+    assert told == [[str(row.id), f"/v1/artifacts/{row.id}", row.link, row.link_expires_at] for row in found]
+    assert open_store(shared.settings).local_path(found[1].key).read_bytes() == content
+
+
+@pytest.mark.parametrize("how", ["raise", "fail-late"])
+def test_an_attempt_that_failed_leaves_no_artifact(shared, how):
+    id = shared.submit("test.files", how=how)
+    assert shared.finished(id).status == "failed" and rows(shared, id) == []
+
+
+def test_inputs_are_the_owners_only(shared):
+    id = shared.submit("test.files")
+    shared.finished(id)
+    number = rows(shared, id)[0].id
+    for source in (number, str(number), f"/v1/artifacts/{number}/content", f"{shared.settings.base_url}/v1/artifacts/{number}"):
+        assert json.loads(shared.finished(shared.submit("test.files", how="read", source=source)).result) == "a,b\n"
+    for source, owner in ((number, "mallory"), (number + 1000, "alice"), ("file:///etc/passwd", "alice"), ("../x", "alice")):
+        refused = shared.submit("test.files", how="read", source=source, owner=owner)
+        assert shared.finished(refused).status == "failed"
+        assert shared.error(refused)["type"] == "/problems/unknown-input"
+
+
+def test_isolated_jobs_share_nothing(tmp_path):
+    with House(tmp_path, isolate="1") as house:
+        house.start("dispatcher")
+        house.start("worker")
+        pids = {json.loads(house.finished(house.submit("test.pid")).result)["pid"] for _ in range(3)}
+        assert len(pids) == 3 and "retires" not in house.text().replace("INFO", "")

@@ -36,7 +36,7 @@ def pid(job, path, how):
 def sleep(job, path, how, seconds):
     """Sleep in one call, without a look at the Context; tell when it started."""
     note(path, f"{job.id}:{job.attempt}:{os.getpid()}")
-    time.sleep(seconds)
+    time.sleep(0 if how == "first" and job.attempt > 1 else seconds)
     note(path, f"{job.id}:{job.attempt}:done")
 
 
@@ -166,6 +166,29 @@ def progress(job, path, how):
             job.progress(50, 100, "half")
             time.sleep(600)
     raise Problem("test-broken", "the last value stays")
+
+
+@job_type("test.files", payload=_ANY | {"source": fields.Raw(load_default=None)})
+def files(job, path, how, source):
+    """Leave files and read them."""
+    if how == "read":
+        return job.open_input(source).read_text()
+    with job.artifact("naïve 名.csv", "text/csv") as out:
+        out.write("a,b\r\n")
+        if how == "raise":
+            raise Problem("test-broken")
+    with job.artifact("raw.bin") as raw:
+        raw.write(b"0123456789")
+        if how == "seek":
+            raw.seek(0)
+            raw.write(b"X")
+    with job.artifact_folder("pages") as folder:
+        (folder / "sub").mkdir()
+        (folder / "index.html").write_text("<p>")
+        (folder / "sub" / "a.txt").write_text("a")
+    if how == "fail-late":
+        raise Problem("test-broken")
+    return [(one.id, one.href, one.url, one.expires_at) for one in (out, raw, folder)]
 
 
 @job_type("test.limited", payload=_ANY, concurrency=1)
