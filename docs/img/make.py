@@ -7,6 +7,7 @@ taken, in both themes, on a desktop and on a phone, with hostile text too. No wo
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -178,19 +179,18 @@ def hostile(seeder: Seeder) -> int:
 
 def shoot(page, target: Path, url: str, full=True) -> None:
     page.goto(url)
-    page.wait_for_timeout(600)
+    page.wait_for_timeout(1000)
     page.screenshot(path=target, full_page=full)
     print(target, target.stat().st_size // 1000, "kB")
 
 
-def pictures(browser, base: str, link: str, found: dict[str, int], everything: Path | None) -> None:
-    state = sign_in(browser, link)
-    context = browser.new_context(storage_state=state, viewport={"width": 1240, "height": 780}, color_scheme="light", locale="en-GB")
-    page = context.new_page()
+def for_readme(browser, base: str, state: dict, found: dict[str, int]) -> None:
+    page = browser.new_context(storage_state=state, viewport={"width": 1240, "height": 780}, color_scheme="light", locale="en-GB").new_page()
     shoot(page, ROOT / "docs/img/overview.png", f"{base}/ui/", full=False)
     shoot(page, ROOT / "docs/img/job.png", f"{base}/ui/jobs/{found['video']}", full=False)
-    if not everything:
-        return
+
+
+def every_page(browser, base: str, state: dict, found: dict[str, int], everything: Path) -> None:
     everything.mkdir(parents=True, exist_ok=True)
     places = {"overview": "", "jobs": "jobs", "jobs-failed": "jobs?status=failed", "none": "jobs?q=nothing-like-it", "new": "new",
               "form": "new/video.transcode", "drill": "new/demo.drill", "types": "types", "gone": "jobs/999999",
@@ -228,26 +228,31 @@ def main() -> None:
     everything = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     folder = Path(tempfile.mkdtemp(prefix="accepted-pictures-"))
     os.environ["ACCEPTED_TEST_CLOCK"] = str(folder / "clock")
-    settings = settings_module.load({}, data_dir=str(folder / "data"), port="0", test_clock=str(folder / "clock"))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    settings = settings_module.load({}, data_dir=str(folder / "data"), port=str(port), keepalive="200ms",
+                                    test_clock=str(folder / "clock"))
     settings.data_dir.mkdir()
     db = Database(settings)
     models.prepare(db, settings)
     seeder = Seeder(db, folder / "clock").at(0)
     found = seed(seeder, open_store(settings), settings)
-    if everything:
-        found["hostile"] = hostile(seeder)
-    seeder.at(0)
     key = db.write(lambda tx: access.make_key(tx, "admin", Role.ADMIN))
     caller = access.authenticate(db.read(), key)
     token = db.write(lambda tx: access.make_sign_in_link(tx, caller.key_id))
-    server = make_server("127.0.0.1", 0, create_app(settings), threaded=True)
+    server = make_server("127.0.0.1", port, create_app(settings), threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    base = f"http://127.0.0.1:{server.server_port}"
+    base = settings.base_url
     (folder / "fonts.conf").write_text(FONTS)  # a bare machine has no system font worth the name
     os.environ["FONTCONFIG_FILE"] = str(folder / "fonts.conf")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM)
-        pictures(browser, base, f"{base}/ui/sign-in/{token}", found, everything)
+        state = sign_in(browser, f"{base}/ui/sign-in/{token}")
+        for_readme(browser, base, state, found)
+        if everything:
+            found["hostile"] = hostile(seeder)
+            seeder.at(0)
+            every_page(browser, base, state, found, everything)
         browser.close()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)  # streams are still held open by the server's threads

@@ -1,6 +1,7 @@
 """The dashboard in a real browser, on the real server."""
 
 import re
+import socket
 from contextlib import contextmanager
 
 import pytest
@@ -54,7 +55,7 @@ def visitor(browser: Browser, server: Stack, key: str, script: str | None = None
     page.set_default_timeout(10_000)
     page.goto(link_for(server, key))
     page.get_by_role("main").get_by_role("button", name="Sign in").click()
-    expect(page).to_have_url(f"{server.url}/ui/")
+    page.wait_for_url("**/ui/")
     page.complaints = complaints
     try:
         yield page
@@ -261,3 +262,41 @@ def test_pages_fit_a_phone(browser, server, api):
         for path in ("", "jobs", f"jobs/{job['id']}", "new/demo.drill", "new/video.transcode", "types"):
             page.goto(f"{server.url}/ui/{path}")
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is wider than the screen"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(browser, server, api, theme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    done = api.submit("demo.drill", {"tags": ["nightly"]}, seconds=0, partial=["b"], logLines=5, artifact="notes.txt", value={"a": [1, {"b": "c" * 300}]})
+    api.finished(done["id"])
+    running = api.submit("demo.drill", seconds=60, steps=10)
+    waiting = api.submit("demo.drill", seconds=0)
+    with visitor(browser, server, api.key, color_scheme=theme) as page:
+        for path in ("", "jobs", f"jobs/{done['id']}", f"jobs/{running['id']}", "new/video.transcode", "types", "jobs/999999", "../problems/"):
+            page.goto(f"{server.url}/ui/{path}")
+            found = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
+            assert not found, [(path, one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
+    for job in (waiting, running):
+        api.post(f"/v1/jobs/{job['id']}:cancel")
+
+
+def test_under_a_path_and_over_a_restart_of_the_server(browser, stack):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    stack.settings |= {"port": str(port), "public_url": f"http://127.0.0.1:{port}/team/jobs"}
+    stack.start()
+    api = stack.session("alice")
+    with visitor(browser, stack, api.key) as page:
+        assert page.url == f"http://127.0.0.1:{port}/team/jobs/ui/"
+        expect(page.locator("#live")).to_have_text("Live")
+        page.evaluate("window.sameDocument = true")
+        stack.restart()
+        job = api.submit("demo.drill", seconds=0)
+        expect(page.locator(f"#end-{job['id']}")).to_be_visible(timeout=20_000)
+        expect(page.locator("#live")).to_have_text("Live")
+        assert page.evaluate("window.sameDocument")
+        page.get_by_role("link", name="New job").click()
+        page.get_by_role("link", name="Drill").click()
+        page.get_by_role("button", name="Submit").click()
+        page.wait_for_url(re.compile(r"/team/jobs/ui/jobs/\d+$"))
+        expect(page.locator("article")).to_have_attribute("data-status", "succeeded")
