@@ -100,16 +100,15 @@ def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[st
 
 def submit(caller: Caller, declared: JobType, asked: Submission, body: Any, as_resource: bool = False) -> Response:
     """Store the submission under the request's Idempotency-Key and answer: 202, or the result if the client waits for it."""
-    since = watch.position()
-    return _answer(caller, declared, store(asked, claim_of(caller, declared, body)), since, as_resource)
+    wanted, since = _wanted(caller, declared), watch.position()
+    return _answer(caller, store(asked, claim_of(caller, declared, body)), since, wanted, as_resource)
 
 
 def repeated(caller: Caller, declared: JobType, body: Any, as_resource: bool = False) -> Response | None:
     """The answer to a request whose Idempotency-Key has made a job before, whatever a new judgement would say; else None."""
-    claim = claim_of(caller, declared, body)
-    since = watch.position()
-    row = earlier(claim)
-    return _answer(caller, declared, Accepted(row, replayed=True), since, as_resource) if row else None
+    wanted, since = _wanted(caller, declared), watch.position()
+    row = earlier(claim_of(caller, declared, body))
+    return _answer(caller, Accepted(row, replayed=True), since, wanted, as_resource) if row else None
 
 
 def store(asked: Submission, claim: Claim | None = None) -> Accepted:
@@ -181,9 +180,12 @@ def _inputs(caller: Caller, declared: JobType, payload: Mapping[str, Any], at: s
     return tuple(found)
 
 
-def _answer(caller: Caller, declared: JobType, accepted: Accepted, since: int, as_resource: bool) -> Response:
+def _wanted(caller: Caller, declared: JobType) -> Asked:
+    return Asked.by_request(base_url(), default_wait=declared.sync_wait or caller.sync_wait)
+
+
+def _answer(caller: Caller, accepted: Accepted, since: int, asked: Asked, as_resource: bool) -> Response:
     """202, or what /result says if the job ends while the client waits for it."""
-    asked = Asked.by_request(base_url(), default_wait=declared.sync_wait or caller.sync_wait)
     placeholder = _placeholder(accepted.job) if as_resource else None
 
     def respond(row: Row) -> Response:

@@ -76,3 +76,9 @@ def trace(job):
 @job_type("test.parked", queue="nobody")
 def parked(job):
     """Stay queued: no worker serves its queue."""
+
+
+@job_type("test.reader", payload={"source": fields.Str(required=True, metadata={"input": True})})
+def reader(job, source):
+    """Read a file."""
+    return job.open_input(source).read_text()
