@@ -53,7 +53,7 @@ _KINDS = (
     Kind("unknown-input", 422, "There is no such file", "Upload it by POST /v1/files and use the url of the answer."),
     Kind("too-many-requests", 429, "Too many requests", "Wait as long as Retry-After says."),
     Kind("internal-error", 500, "Something went wrong on the server", "Try again later; if it stays, tell the operator the request id."),
-    Kind("storage-unavailable", 503, "The database cannot be written at the moment", "Nothing was stored. Try again after the time in Retry-After."),
+    Kind("storage-unavailable", 503, "The database cannot be written at the moment", "Nothing was stored, unless the detail says otherwise. Try again after the time in Retry-After."),
     Kind("too-many-watchers", 503, "Too many clients are waiting", "Poll without wait, or try again after the time in Retry-After."),
     Kind("storage-full", 507, "The disk is full", "Nothing was stored. Ask the operator to make room, then try again."),
     # What ends a job
@@ -113,3 +113,7 @@ class StorageUnavailable(Exception):
 
 class StorageFull(StorageUnavailable):
     """The disk that holds the database is full."""
+
+
+class StorageUnknown(StorageUnavailable):
+    """The database broke off during a commit: nobody can tell whether anything was stored."""

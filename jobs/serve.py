@@ -20,8 +20,6 @@ from jobs.errors import StorageUnavailable
 from jobs.settings import Settings
 from jobs.supervisor import Part, Supervisor
 
-_LONGEST_TURN = 10      # seconds that a process may hold the turn to write
-
 
 class CannotStart(Exception):
     """The server cannot start, for a reason that its operator can mend."""
@@ -57,7 +55,7 @@ def serve(verbose: bool = False) -> int:
 
     folder.sign(loopback_url(settings))
     supervisor = Supervisor(_environment(settings), settings.drain + 5, verbose)
-    supervisor.ticks = [_TurnWatch(database, supervisor), _Readiness(settings, supervisor, _welcome(settings, doors))]
+    supervisor.ticks = [_TurnWatch(database, supervisor, settings.longest_turn), _Readiness(settings, supervisor, _welcome(settings, doors))]
     for part in [*redis, *_parts(settings, listener)]:
         supervisor.add(part)
     code = supervisor.run()
@@ -209,8 +207,8 @@ def _welcome(settings: Settings, doors: Doors) -> str:
 class _TurnWatch:
     """A tick that kills a process of ours which holds the turn to write for too long: nobody else could write."""
 
-    def __init__(self, database: Database, supervisor: Supervisor):
-        self._database, self._supervisor = database, supervisor
+    def __init__(self, database: Database, supervisor: Supervisor, longest: float):
+        self._database, self._supervisor, self._longest = database, supervisor, longest
         self._seen: tuple[int, int] | None = None
         self._since = 0.0
 
@@ -218,9 +216,9 @@ class _TurnWatch:
         holder = self._database.turn_holder()
         if holder != self._seen:
             self._seen, self._since = holder, clock.monotonic()
-        elif holder and clock.monotonic() - self._since >= _LONGEST_TURN and leash.descends(holder[0], os.getpid()):
+        elif holder and clock.monotonic() - self._since >= self._longest and leash.descends(holder[0], os.getpid()):
             os.kill(holder[0], signal.SIGKILL)
-            self._supervisor.say("watch", f"process {holder[0]} held the turn to write for {_LONGEST_TURN} s and was killed")
+            self._supervisor.say("watch", f"process {holder[0]} held the turn to write for {self._longest:g} s and was killed")
 
 
 class _Readiness:

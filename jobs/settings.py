@@ -109,6 +109,7 @@ TABLE = (
     Row("MAX_ATTEMPTS", "3", count, "Attempts per job, where neither job nor type says otherwise."),
     Row("LEASE", "30", duration, "An attempt whose heartbeat stands still for this long is lost."),
     Row("HEARTBEAT", "5", duration, "How often a worker renews the lease of the job it runs."),
+    Row("LONGEST_TURN", "10", duration, "A process that holds the turn to write to the database for longer is ended: nobody else could write."),
     Row("GRACE", "10", duration, "How long a cancelled job may take to stop before it is killed."),
     Row("DRAIN", "30", duration, "How long a stopping worker lets its job run before handing it back."),
     Row("KEEPALIVE", "15", duration, "Silence after which a stream gets a comment and a silent job a new version."),

@@ -4,10 +4,13 @@ SQL is plain text with `:name` parameters that SQLite and PostgreSQL both unders
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from jobs import clock
+from jobs.engines import storage_error
+from jobs.errors import StorageUnavailable
 
 
 class Row(dict):
@@ -21,7 +24,10 @@ class Row(dict):
 
 
 class Reader:
-    """Runs SELECTs on one connection; each is its own transaction and ends with its last row."""
+    """Runs SELECTs on one connection; each is its own transaction and ends with its last row.
+
+    StorageUnavailable when the database does not answer; what is wrong with a statement is raised as the driver does.
+    """
 
     def __init__(self, connection: Any, dialect: str):
         self._connection = connection
@@ -29,9 +35,7 @@ class Reader:
 
     def all(self, sql: str, **parameters: Any) -> list[Row]:
         """Every row."""
-        cursor = self._execute(sql, parameters)
-        names = [column[0] for column in cursor.description]
-        return [Row(zip(names, values)) for values in cursor.fetchall()]
+        return self._ask(sql, parameters, _rows)
 
     def one(self, sql: str, **parameters: Any) -> Row | None:
         """The first row, or None."""
@@ -40,13 +44,39 @@ class Reader:
 
     def value(self, sql: str, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
-        row = self._execute(sql, parameters).fetchone()
-        return row[0] if row else None
+        return self._ask(sql, parameters, _value)
 
-    def _execute(self, sql: str, parameters: dict[str, Any]) -> Any:
+    def _ask(self, sql: str, parameters: dict[str, Any], take: Callable[[Any], Any]) -> Any:
         if self.dialect == "postgresql":
             sql = _for_psycopg(sql)
-        return self._connection.execute(sql, parameters)
+        try:
+            return take(self._connection.execute(sql, parameters))
+        except Exception as error:
+            fault = storage_error(error)
+            if fault is None:
+                raise
+            raise fault from error
+
+
+class SteadyReader(Reader):
+    """A reader that outlives its connection: a server that came back is asked again."""
+
+    def __init__(self, connect: Callable[[], Any], is_broken: Callable[[Any], bool], dialect: str):
+        super().__init__(connect(), dialect)
+        self._connect, self._is_broken = connect, is_broken
+
+    def close(self) -> None:
+        """Close its connection."""
+        self._connection.close()
+
+    def _ask(self, sql: str, parameters: dict[str, Any], take: Callable[[Any], Any]) -> Any:
+        try:
+            return super()._ask(sql, parameters, take)
+        except StorageUnavailable:
+            if not self._is_broken(self._connection):
+                raise
+        self._connection = self._connect()
+        return super()._ask(sql, parameters, take)
 
 
 class Transaction(Reader):
@@ -60,7 +90,7 @@ class Transaction(Reader):
 
     def run(self, sql: str, **parameters: Any) -> int:
         """Execute a statement; the number of rows it changed."""
-        return self._execute(sql, parameters).rowcount
+        return self._ask(sql, parameters, _count)
 
     def insert(self, sql: str, **parameters: Any) -> int:
         """Execute an INSERT that ends with `RETURNING id`; the new id."""
@@ -83,6 +113,20 @@ class Transaction(Reader):
         """Write the sequence back; the door calls this once per batch."""
         if self._version is not None:
             self.run("UPDATE meta SET value = :value WHERE name = 'version'", value=self._version)
+
+
+def _rows(cursor: Any) -> list[Row]:
+    names = [column[0] for column in cursor.description]
+    return [Row(zip(names, values)) for values in cursor.fetchall()]
+
+
+def _value(cursor: Any) -> Any:
+    row = cursor.fetchone()
+    return row[0] if row else None
+
+
+def _count(cursor: Any) -> int:
+    return cursor.rowcount
 
 
 @lru_cache(maxsize=2048)

@@ -4,6 +4,7 @@
 forked meanwhile. POSIX has a trap, too: closing *any* descriptor of the file gives the lock up. So there is one.
 """
 
+import contextlib
 import fcntl
 import os
 import struct
@@ -18,21 +19,30 @@ class Turn:
     def __init__(self, path: Path):
         self._path = path
         self._file: int | None = None
+        self._number = 0
 
     def __enter__(self) -> "Turn":
         file = self._open()
         fcntl.lockf(file, fcntl.LOCK_EX)
-        self._note(os.getpid(), self._read()[1] + 1)
+        self._number = self._read()[1] + 1
+        self._note(os.getpid())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._note(0, self._read()[1])
-        fcntl.lockf(self._open(), fcntl.LOCK_UN)
+        self._note(0)
+        fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def holder(self) -> tuple[int, int] | None:
-        """(pid, number of its turn) of the holder, or None. A holder that died may be named until the next turn."""
-        pid, turn = self._read()
-        return (pid, turn) if pid else None
+        """(pid, number of its turn) of another process that holds the turn now, or None."""
+        pid, number = self._read()
+        if not pid or pid == os.getpid():
+            return None
+        try:
+            fcntl.lockf(self._open(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return pid, number
+        fcntl.lockf(self._open(), fcntl.LOCK_UN)    # whoever is noted died in its turn; the number may be another's by now
+        return None
 
     def close(self) -> None:
         """Close the descriptor; the next turn opens it again."""
@@ -45,13 +55,15 @@ class Turn:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         return self._file
 
-    def _read(self) -> tuple[int, int]:
-        data = os.pread(self._open(), _HOLDER.size, 0)
-        return _HOLDER.unpack(data) if len(data) == _HOLDER.size else (0, 0)
+    # The note is for those who watch. On a disk that refuses it the holder is unknown and the turn itself is safe.
 
-    def _note(self, pid: int, turn: int) -> None:
-        # On a full disk the first 16 bytes may be refused; who holds the turn is then unknown, the turn itself is safe.
-        try:
-            os.pwrite(self._open(), _HOLDER.pack(pid, turn), 0)
-        except OSError:
-            pass
+    def _read(self) -> tuple[int, int]:
+        with contextlib.suppress(OSError):
+            data = os.pread(self._open(), _HOLDER.size, 0)
+            if len(data) == _HOLDER.size:
+                return _HOLDER.unpack(data)
+        return 0, 0
+
+    def _note(self, pid: int) -> None:
+        with contextlib.suppress(OSError):
+            os.pwrite(self._file, _HOLDER.pack(pid, self._number), 0)

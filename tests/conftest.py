@@ -74,7 +74,8 @@ def postgres_server():
         assert done.returncode == 0, f"{tool}: {done.stderr}"
 
     data = folder / "data"
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+    # No fsync: nothing here cuts the power, and emptying tables between tests would wait for the disk most of the time.
+    options = f"-p {port} -c fsync=off -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
     try:
         run("initdb", "-D", data, "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
         run("pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start")

@@ -128,8 +128,7 @@ def test_a_process_that_keeps_the_turn_to_write_is_killed(run, tmp_path):
         from pathlib import Path
         from jobs import serve, settings
         from jobs.db import Database
-        serve._LONGEST_TURN = 1.0
-        supervisor.ticks.append(serve._TurnWatch(Database(settings.load({{"ACCEPTED_DATA_DIR": {str(tmp_path)!r}}})), supervisor))
+        supervisor.ticks.append(serve._TurnWatch(Database(settings.load({{"ACCEPTED_DATA_DIR": {str(tmp_path)!r}}})), supervisor, 1.0))
     """
     hold = f"import pathlib, time\nfrom jobs.turn import Turn\nwith Turn(pathlib.Path({str(tmp_path)!r}, 'turn.lock')): print('held'); time.sleep(60)"
     started = run(f"Part('miser', [sys.executable, '-u', '-c', {hold!r}])", before=before)

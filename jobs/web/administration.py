@@ -88,7 +88,8 @@ def livez() -> tuple[dict[str, str], dict[str, str]]:
 def readyz() -> tuple[dict[str, Any], dict[str, str]]:
     """Submissions can be taken; without Redis or workers they wait, which `degraded` tells. Problem 503 otherwise."""
     try:
-        site().db.write(lambda tx: tx.value("SELECT 1"), durable=False)
+        site().db.check_room()
+        site().db.check()
     except StorageUnavailable as error:
         raise Problem("storage-unavailable", "The database cannot be written.", headers={"Retry-After": "5"}) from error
     return {"status": "ok", "degraded": [] if site().doorbell.works() else ["redis"]}, {"Cache-Control": "no-store"}

@@ -7,7 +7,7 @@ import uuid
 from flask import Flask, Response, current_app, g, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from jobs.errors import KINDS, Problem, StorageFull, StorageUnavailable
+from jobs.errors import KINDS, Problem, StorageFull, StorageUnavailable, StorageUnknown
 from jobs.web.auth import public
 from jobs.web.site import base_url
 
@@ -82,7 +82,8 @@ def _storage_full(error: StorageFull) -> Response:
 
 def _storage_unavailable(error: StorageUnavailable) -> Response:
     current_app.logger.error("The database is not available: %s", error)
-    return respond(Problem("storage-unavailable", headers={"Retry-After": "5"}))
+    unknown = f"{error} Repeat the request with the same Idempotency-Key." if isinstance(error, StorageUnknown) else None
+    return respond(Problem("storage-unavailable", unknown, headers={"Retry-After": "5"}))
 
 
 def _unexpected(error: Exception) -> Response:

@@ -9,34 +9,43 @@ import logging
 from jobs import clock
 from jobs.core import lifecycle
 from jobs.db import Database, Row
-from jobs.errors import Problem
+from jobs.errors import Problem, StorageUnavailable
 
 _BATCH = 100
 _log = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Call `sweep` regularly; it remembers what it saw when."""
+    """Call `sweep` regularly; it remembers for how long it has seen each beat stand still."""
 
     def __init__(self, db: Database, lease: float):
         self._db = db
         self._lease = lease
-        self._seen: dict[tuple[int, int], tuple[int, float]] = {}  # (job, attempt) -> beat, since when
+        self._still: dict[tuple[int, int], tuple[int, float]] = {}  # (job, attempt) -> beat, seconds it has stood still
+        self._looked = clock.monotonic()
 
     def sweep(self) -> int:
-        """End what has to be ended; how many jobs that were."""
-        return self._end_lost() + self._end_never_started()
+        """End what has to be ended; how many jobs that were. StorageUnavailable: nobody's silence counts."""
+        try:
+            return self._end_lost() + self._end_never_started()
+        except StorageUnavailable:
+            self._still.clear()     # a beat that cannot be written is no sign of death
+            raise
 
     def _end_lost(self) -> int:
-        now = clock.monotonic()
+        since, self._looked = self._looked, clock.monotonic()
+        # A long time without a look, because this process or the whole machine stood still, tells nothing about workers.
+        step = min(self._looked - since, self._lease / 3)
         leases = self._db.read().all("SELECT job_id, attempt, worker, beat FROM leases")
-        self._seen = {(row.job_id, row.attempt): self._since(row, now) for row in leases}
-        lost = [row for row in leases if now - self._seen[row.job_id, row.attempt][1] > self._lease]
+        if leases:
+            self._db.check()
+        self._still = {(row.job_id, row.attempt): (row.beat, self._stood(row, step)) for row in leases}
+        lost = [row for row in leases if self._still[row.job_id, row.attempt][1] > self._lease]
         return sum(self._lose(row) for row in lost)
 
-    def _since(self, row: Row, now: float) -> tuple[int, float]:
-        beat, since = self._seen.get((row.job_id, row.attempt), (None, now))
-        return (row.beat, since if beat == row.beat else now)
+    def _stood(self, row: Row, step: float) -> float:
+        beat, still = self._still.get((row.job_id, row.attempt), (None, 0.0))
+        return still + step if beat == row.beat else 0.0
 
     def _lose(self, row: Row) -> bool:
         problem = Problem("worker-lost", f"The worker {row.worker} gave no sign for {self._lease:g} seconds.")

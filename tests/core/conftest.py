@@ -18,12 +18,14 @@ def shared_postgres_url(postgres_server):
 
 
 def _emptied(url):
+    """Rows deleted, ids from 1 again; for the few rows of a test much faster than TRUNCATE."""
     import psycopg
 
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-        if found:
-            connection.execute(f"TRUNCATE {', '.join(name for name, in found)} RESTART IDENTITY")
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        sequences = connection.execute("SELECT sequencename FROM pg_sequences WHERE last_value IS NOT NULL").fetchall()
+        connection.execute("".join(["SET session_replication_role = replica;", *(f"DELETE FROM {name};" for name, in tables),
+                                    *(f"ALTER SEQUENCE {name} RESTART;" for name, in sequences)]))
     return url
 
 
