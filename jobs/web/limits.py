@@ -2,6 +2,8 @@
 
 import math
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 from flask import Flask, Response, current_app, g, request
 
@@ -13,6 +15,10 @@ from jobs.web.site import site
 WINDOW = 60  # seconds
 _POLL_COST = 0.2
 _MOST_KEYS = 10_000
+_MOST_DELAYED = 100  # requests of one key that may be late at once
+_LONGEST_DELAY = 20  # seconds
+
+View = TypeVar("View", bound=Callable)
 
 
 class Buckets:
@@ -37,6 +43,28 @@ class Buckets:
         wait = (self._quota - level) / rate if allowed else (1 - level) / rate
         return allowed, int(level), math.ceil(wait)
 
+    def borrow(self, key_id: int, cost: float) -> float | None:
+        """Take from what comes in later: seconds until it is there. None when the key has borrowed too much already."""
+        rate = self._quota / WINDOW
+        with self._lock:
+            level, at = self._levels[key_id]
+            level -= cost
+            if level < -min(_MOST_DELAYED * cost, _LONGEST_DELAY * rate):
+                return None
+            self._levels[key_id] = (level, at)
+        return -level / rate
+
+
+def delays(view: View) -> View:
+    """Mark a view that over the limit answers late instead of refusing; it waits for `delay()` seconds by itself."""
+    view.delays = True
+    return view
+
+
+def delay() -> float:
+    """Seconds by which the answer to this request is late."""
+    return g.get("delay", 0.0)
+
 
 def register(app: Flask) -> None:
     """Count every request that bears a key; 429 above the limit."""
@@ -52,7 +80,11 @@ def _count() -> None:
         return
     cheap = request.method in ("GET", "HEAD") and (
         "If-None-Match" in request.headers or "wait" in request.args or "Prefer" in request.headers)
-    allowed, g.left, g.reset = _buckets().take(auth.caller().key_id, _POLL_COST if cheap else 1)
+    key_id, cost = auth.caller().key_id, _POLL_COST if cheap else 1
+    allowed, g.left, g.reset = _buckets().take(key_id, cost)
+    if not allowed and getattr(current_app.view_functions.get(request.endpoint), "delays", False):
+        g.delay = _buckets().borrow(key_id, cost)
+        allowed = g.delay is not None
     if not allowed:
         raise Problem("too-many-requests", headers={"Retry-After": str(max(1, g.reset))})
 
