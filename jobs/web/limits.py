@@ -22,36 +22,36 @@ View = TypeVar("View", bound=Callable)
 
 
 class Buckets:
-    """One bucket for each key; a full one allows `quota` requests at once."""
+    """One bucket for each key, or each signed address; a full one allows `quota` requests at once."""
 
     def __init__(self, quota: int):
         self._quota = quota
-        self._levels: dict[int, tuple[float, float]] = {}
+        self._levels: dict[int | str, tuple[float, float]] = {}
         self._lock = threading.Lock()
 
-    def take(self, key_id: int, cost: float) -> tuple[bool, int, int]:
+    def take(self, key: int | str, cost: float) -> tuple[bool, int, int]:
         """(allowed, requests left, seconds until the bucket is full again, or until the next is allowed)."""
         now, rate = clock.monotonic(), self._quota / WINDOW
         with self._lock:
             if len(self._levels) > _MOST_KEYS:
                 self._levels.clear()
-            level, at = self._levels.get(key_id, (float(self._quota), now))
+            level, at = self._levels.get(key, (float(self._quota), now))
             level = min(self._quota, level + (now - at) * rate)
             allowed = level >= cost
             level -= cost if allowed else 0
-            self._levels[key_id] = (level, now)
+            self._levels[key] = (level, now)
         wait = (self._quota - level) / rate if allowed else (1 - level) / rate
         return allowed, int(level), math.ceil(wait)
 
-    def borrow(self, key_id: int, cost: float) -> float | None:
+    def borrow(self, key: int | str, cost: float) -> float | None:
         """Take from what comes in later: seconds until it is there. None when the key has borrowed too much already."""
         rate = self._quota / WINDOW
         with self._lock:
-            level, at = self._levels[key_id]
+            level, at = self._levels[key]
             level -= cost
             if level < -min(_MOST_DELAYED * cost, _LONGEST_DELAY * rate):
                 return None
-            self._levels[key_id] = (level, at)
+            self._levels[key] = (level, at)
         return -level / rate
 
 
@@ -80,10 +80,10 @@ def _count() -> None:
         return
     cheap = request.method in ("GET", "HEAD") and (
         "If-None-Match" in request.headers or "wait" in request.args or "Prefer" in request.headers)
-    key_id, cost = auth.caller().key_id, _POLL_COST if cheap else 1
-    allowed, g.left, g.reset = _buckets().take(key_id, cost)
+    key, cost = auth.caller().key_id or request.path, _POLL_COST if cheap else 1
+    allowed, g.left, g.reset = _buckets().take(key, cost)
     if not allowed and getattr(current_app.view_functions.get(request.endpoint), "delays", False):
-        g.delay = _buckets().borrow(key_id, cost)
+        g.delay = _buckets().borrow(key, cost)
         allowed = g.delay is not None
     if not allowed:
         raise Problem("too-many-requests", headers={"Retry-After": str(max(1, g.reset))})

@@ -44,10 +44,8 @@ def render(job: Row, base_url: str) -> dict[str, Any]:
         if job.resource:
             body["resourceLocation"] = base_url + job.resource
     elif fault := outcome.fault(job, base_url):
-        members = {name: value for name, value in fault.problem.items() if name != "status"}
+        members = {name: value for name, value in fault.problem.items() if name not in ("status", "code", "message")}
         body["error"] = {"code": fault.slug, "message": fault.message} | members
-    if job.status == Status.CANCELLED:
-        del body["error"]
     return body
 
 
@@ -59,7 +57,7 @@ def render_first(job: Row, base_url: str) -> dict[str, Any]:
 
 def shape(problem: dict[str, Any]) -> dict[str, Any]:
     """An error of HTTP."""
-    return problem | {"error": {"code": outcome.slug_of(problem), "message": outcome.message_of(problem),
+    return problem | {"error": {"code": outcome.slug_of(problem), "message": outcome.explain(problem),
                                 "status": outcome.canonical(problem["status"])}}
 
 
@@ -111,7 +109,7 @@ def submit(type_name: str) -> Response:
     monitor = f"{url}/api/operations/{row.id}"
     return verbs.answer(accepted, compact(render_first(row, url)), 202, {
         "Location": followed.url(row, url, **signature), "Operation-Location": monitor, "Azure-AsyncOperation": monitor,
-        "Retry-After": _retry_after(row)["Retry-After"] if not reads.is_terminal(row) else "1"})
+        "Retry-After": "1"} | ({} if reads.is_terminal(row) else _pace(row, _patience())))
 
 
 @blueprint.get("/api/RequestStatus/<id:job_id>")
@@ -120,14 +118,14 @@ def get_request_status(job_id: int) -> Response:
     """The status while the job is active, then what came of it, each in the mode that was asked for."""
     known(*_MODES, signed.PARAMETER)
     followed, since = Followed.by_request(), watch.position()
-    row, asked = find(job_id), Asked.by_request(base_url())
+    row, asked, patience = find(job_id), Asked.by_request(base_url()), _patience()
     if outcome.has_result(row):
         return _complete(row, followed, asked.base_url)
 
     def respond(row: Row) -> Response:
         if outcome.has_result(row):  # it ended while the request was held: the way to the result needs the database
             return _see_other(row, followed.url(row, asked.base_url, OnPending="OK"))
-        return _pending_or_failed(row, followed, asked)
+        return _pending_or_failed(row, followed, asked, patience)
 
     wait = conditional.MAX_WAIT if followed.on_pending == "Synchronous" else 0
     return verbs.hold(row, since, wait, respond, verbs.gone_in(shape, asked.base_url))
@@ -139,7 +137,8 @@ def cancel(job_id: int) -> Response:
     """Cancel the job, or ask it to stop; 409 when it has ended."""
     known()
     row = verbs.cancel_active(verbs.steered(job_id))
-    response = Response(compact(render(row, base_url())), 202, content_type="application/json", headers=_pace(row))
+    response = Response(compact(render(row, base_url())), 202, content_type="application/json",
+                        headers=_pace(row, _patience()))
     response.headers.update({"Location": _status_url(row, base_url()), "Cache-Control": "no-store"})
     return response
 
@@ -148,23 +147,24 @@ def cancel(job_id: int) -> Response:
 def get_operation(job_id: int) -> Response:
     """The status monitor: 200 whatever the job's fate, and never a redirect."""
     known()
-    return _status(find(job_id), Asked.by_request(base_url()))
+    return _status(find(job_id), Asked.by_request(base_url()), _patience())
 
 
-def _status(row: Row, asked: Asked) -> Response:
+def _status(row: Row, asked: Asked, patience: int) -> Response:
     response = conditional.view(row, asked, conditional.etag(row, "azure"), lambda: compact(render(row, asked.base_url)))
-    response.headers.update(_pace(row))
+    response.headers.update(_pace(row, patience))
     return response
 
 
-def _pending_or_failed(row: Row, followed: Followed, asked: Asked) -> Response:
+def _pending_or_failed(row: Row, followed: Followed, asked: Asked, patience: int) -> Response:
     """Needs neither request nor database."""
     accepted = followed.on_pending == "Accepted"
     if row.status == Status.FAILED or (row.status == Status.CANCELLED and accepted):
         return _failure(row, asked.base_url)
     if not accepted:
-        return _status(row, asked)
-    response = Response(compact(render(row, asked.base_url)), 202, content_type="application/json", headers=_pace(row))
+        return _status(row, asked, patience)
+    response = Response(compact(render(row, asked.base_url)), 202, content_type="application/json",
+                        headers=_pace(row, patience))
     response.headers.update({"Location": followed.url(row, asked.base_url), "Cache-Control": "no-store"})
     return response
 
@@ -192,12 +192,17 @@ def _complete(row: Row, followed: Followed, base_url: str) -> Response:
     expires_at = clock.after(settings.link_lifetime)
     if row.resource:
         target = base_url + row.resource
+        if signed.PARAMETER in followed.asked:
+            target = _signed(row.resource, expires_at, base_url)
     elif only:
         target = links.url(settings, only.id, only.name, expires_at, base_url)
     else:
-        path = f"/v1/jobs/{row.id}/result"
-        target = f"{base_url}{path}?{urlencode({signed.PARAMETER: signed.sign(settings, path, expires_at)})}"
+        target = _signed(f"/v1/jobs/{row.id}/result", expires_at, base_url)
     return _see_other(row, target)
+
+
+def _signed(path: str, expires_at: str, base_url: str) -> str:
+    return f"{base_url}{path}?{urlencode({signed.PARAMETER: signed.sign(site().settings, path, expires_at)})}"
 
 
 def _see_other(row: Row, target: str) -> Response:
@@ -208,9 +213,13 @@ def _status_url(job: Row, base_url: str, query: Mapping[str, str] | None = None)
     return f"{base_url}/api/RequestStatus/{job.id}" + (f"?{urlencode(query)}" if query else "")
 
 
-def _pace(row: Row) -> dict[str, str]:
-    return conditional.pace(row) if reads.is_terminal(row) else _retry_after(row)
+def _patience() -> int:
+    """Whole seconds between two looks at a job of which nothing is known."""
+    return max(1, math.ceil(site().settings.retry_after))
 
 
-def _retry_after(row: Row) -> dict[str, str]:
-    return {}
+def _pace(row: Row, patience: int) -> dict[str, str]:
+    if reads.is_terminal(row):
+        return conditional.pace(row)
+    seconds = conditional.retry_after(row)
+    return {"Retry-After": str(seconds if row.eta else max(seconds, patience))}

@@ -14,6 +14,7 @@ from jobs.web import auth, bodies, conditional, limits, negotiation, watch
 from jobs.web.api import find
 from jobs.web.conditional import Asked
 from jobs.web.dialects import errors, filter, outcome, verbs
+from jobs.web.problems import not_found
 from jobs.web.queries import known
 from jobs.web.site import base_url
 from jobs.web.submissions import compact
@@ -44,11 +45,11 @@ def shape(problem: dict[str, Any]) -> dict[str, Any]:
     """An error of HTTP, with the statuses that Google's clients know."""
     status = _STATUSES.get(problem["status"], problem["status"])
     name = "FAILED_PRECONDITION" if outcome.slug_of(problem) == "illegal-transition" else outcome.canonical(status)
-    error = {"code": status, "message": outcome.message_of(problem), "status": name}
+    error = {"code": status, "message": outcome.explain(problem), "status": name}
     return problem | {"status": status, "error": error}
 
 
-errors.speak(blueprint, shape, re.compile(r"/v1/(.+/)?(operations(/|$)|[^/]+:[^/]+$)").match)
+errors.speak(blueprint, shape, re.compile(r"/v1/(.+/)?operations(/|$)").match)
 
 
 @blueprint.record
@@ -71,6 +72,13 @@ def submit(type_name: str, parent: str | None = None) -> Response:
     known(*_SYSTEM)
     accepted = verbs.submit(type_name)
     return verbs.answer(accepted, _text(accepted.job, parent), 200)
+
+
+@blueprint.post("/v1/<name>:<verb>")
+@blueprint.post("/v1/<path:parent>/<name>:<verb>")
+def refuse(name: str, verb: str, parent: str | None = None) -> Response:
+    """There is no such type or verb."""
+    raise not_found()
 
 
 @blueprint.get("/v1/operations")

@@ -60,6 +60,12 @@ def message_of(problem: dict[str, Any]) -> str:
     return problem.get("detail") or problem["title"]
 
 
+def explain(problem: dict[str, Any]) -> str:
+    """The same with what is wrong with each member, for clients that show no more than a message."""
+    errors = "; ".join(f"{error['pointer']} {error['detail']}" for error in problem.get("errors", []))
+    return f"{message_of(problem)}: {errors}" if errors else message_of(problem)
+
+
 def code_of(status: int) -> int:
     """The google.rpc code of a job's fault."""
     return CODES.get(status, INTERNAL)

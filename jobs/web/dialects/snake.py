@@ -45,7 +45,7 @@ def render(job: Row) -> dict[str, Any]:
 def shape(problem: dict[str, Any]) -> dict[str, Any]:
     """An error of HTTP; its code is written like that of an operation."""
     return problem | {"error": {
-        "code": outcome.upper_snake(outcome.slug_of(problem)), "message": outcome.message_of(problem),
+        "code": outcome.upper_snake(outcome.slug_of(problem)), "message": outcome.explain(problem),
         "status": outcome.canonical(problem["status"])}}
 
 
