@@ -1,4 +1,4 @@
-"""Azure's asynchronous request-reply: RequestStatus to be followed, and a status monitor, for Azure's public pollers."""
+"""Azure's asynchronous request-reply: RequestStatus to be followed, and a status monitor, for Azure's pollers."""
 
 import math
 import re
@@ -35,8 +35,8 @@ _MODES = {"OnPending": ("OK", "Accepted", "Synchronous"), "OnComplete": ("Redire
 def render(job: Row, base_url: str) -> dict[str, Any]:
     """The status body. On success with `result` and, where the type has a collection, `resourceLocation`."""
     body = {
-        "id": str(job.id), "status": STATUSES[Status(job.status)], "createdAt": job.created_at, "lastUpdatedAt": job.updated_at,
-        "percentComplete": job.progress, "Location": _status_url(job, base_url)}
+        "id": str(job.id), "status": STATUSES[Status(job.status)], "createdAt": job.created_at,
+        "lastUpdatedAt": job.updated_at, "percentComplete": job.progress, "Location": _status_url(job, base_url)}
     if job.progress is None:
         del body["percentComplete"]
     if outcome.has_result(job):
@@ -81,8 +81,8 @@ class Followed:
             chosen[name] = next((value for value in values if value.lower() == given.lower()), None)
             if chosen[name] is None:
                 raise Problem("bad-parameter", f"{name} is one of {', '.join(values)}.")
-        names = (*_MODES, signed.PARAMETER)
-        return cls({name: request.args[name] for name in names if name in request.args}, chosen["OnPending"], chosen["OnComplete"])
+        asked = {name: request.args[name] for name in (*_MODES, signed.PARAMETER) if name in request.args}
+        return cls(asked, chosen["OnPending"], chosen["OnComplete"])
 
     def url(self, job: Row, base_url: str, **more: str) -> str:
         """The RequestStatus of this job, followed in the same way."""
@@ -151,7 +151,8 @@ def get_operation(job_id: int) -> Response:
 
 
 def _status(row: Row, asked: Asked, patience: int) -> Response:
-    response = conditional.view(row, asked, conditional.etag(row, "azure"), lambda: compact(render(row, asked.base_url)))
+    tag = conditional.etag(row, "azure")
+    response = conditional.view(row, asked, tag, lambda: compact(render(row, asked.base_url)))
     response.headers.update(_pace(row, patience))
     return response
 

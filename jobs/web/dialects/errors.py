@@ -1,4 +1,4 @@
-"""Errors as each dialect's clients read them: the problem document with a member `error` added, and its own statuses."""
+"""Errors as each dialect's clients read them: the problem document with a member `error` added, and its own status."""
 
 import json
 from collections.abc import Callable

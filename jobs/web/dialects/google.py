@@ -24,7 +24,7 @@ blueprint = Blueprint("google", __name__)
 blueprint.before_request(negotiation.check)
 _STRUCT, _VALUE = (f"type.googleapis.com/google.protobuf.{name}" for name in ("Struct", "Value"))
 _STATUSES = {410: 404, 415: 400, 422: 400}  # of HTTP answers, as far as Google's clients do not know the native ones
-_SYSTEM = ("alt", "$alt", "prettyPrint", "returnPartialSuccess")  # parameters that its clients add and that change nothing
+_SYSTEM = ("alt", "$alt", "prettyPrint", "returnPartialSuccess")  # parameters that clients add; they change nothing
 _TIMEOUT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)s")
 
 
@@ -54,7 +54,7 @@ errors.speak(blueprint, shape, re.compile(r"/v1/(.+/)?operations(/|$)").match)
 
 @blueprint.record
 def add_submissions(state: BlueprintSetupState) -> None:
-    """`POST /v1/videos:transcode` for the type `video.transcode`, `POST /v1/{type}:run` for each; under any parent too."""
+    """`POST /v1/videos:transcode` for the type `video.transcode`, `/v1/{type}:run` for each; under any parent too."""
     for declared in verbs.registry_of(state):
         for path in submission_paths(declared):
             for rule in (f"/v1/{path}", f"/v1/<path:parent>/{path}"):
@@ -157,8 +157,8 @@ def delete(job_id: int, parent: str | None = None) -> Response:
 def _metadata(job: Row) -> dict[str, Any]:
     return {
         "progress": job.progress, "status": job.status, "type": job.type, "stage": job.stage, "attempt": job.attempt,
-        "createTime": job.created_at, "updateTime": job.updated_at, "startTime": job.started_at, "endTime": job.finished_at,
-        "cancelRequestTime": job.cancel_requested_at, "expireTime": job.expires_at, "resource": job.resource}
+        "createTime": job.created_at, "updateTime": job.updated_at, "startTime": job.started_at,
+        "endTime": job.finished_at, "cancelRequestTime": job.cancel_requested_at, "expireTime": job.expires_at, "resource": job.resource}
 
 
 def _name(job: Row, parent: str | None) -> str:

@@ -9,7 +9,8 @@ from jobs.core.states import WITH_RESULT, Status
 from jobs.db import Row
 
 CODES = {  # google.rpc.Code by HTTP status
-    400: 3, 401: 16, 403: 7, 404: 5, 409: 9, 410: 5, 412: 9, 413: 3, 415: 3, 422: 3, 424: 9, 429: 8, 501: 12, 503: 14, 504: 4}
+    400: 3, 401: 16, 403: 7, 404: 5, 409: 9, 410: 5, 412: 9, 413: 3, 415: 3, 422: 3, 424: 9, 429: 8, 501: 12, 503: 14,
+    504: 4}
 CANCELLED, INVALID_ARGUMENT, INTERNAL = 1, 3, 13
 NAMES = {
     1: "CANCELLED", 3: "INVALID_ARGUMENT", 4: "DEADLINE_EXCEEDED", 5: "NOT_FOUND", 7: "PERMISSION_DENIED",
@@ -33,11 +34,12 @@ def has_result(job: Row) -> bool:
 
 
 def result(job: Row) -> Any:
-    """What the handler returned. The `errors` of a partial success join an object; any other value stands beside them."""
+    """What the handler returned. The `errors` of a partial success join an object; any other value goes beside them."""
     value = json.loads(job.result)
     if job.status != Status.PARTIAL:
         return value
-    return (value if isinstance(value, dict) else {"value": value}) | {"errors": json.loads(job.error).get("errors", [])}
+    members = value if isinstance(value, dict) else {"value": value}
+    return members | {"errors": json.loads(job.error).get("errors", [])}
 
 
 def fault(job: Row, base_url: str = "") -> Fault | None:

@@ -28,7 +28,7 @@ def registry_of(state: BlueprintSetupState) -> Registry:
 
 
 def add_submission(state: BlueprintSetupState, rule: str, view: Callable[..., Response], declared: JobType) -> None:
-    """`POST rule` calls `view(type's name)`. Each rule is an endpoint, for werkzeug redirects between those of the same."""
+    """`POST rule` calls `view(type's name)`. Each rule has its own endpoint: those that share one may redirect."""
     state.add_url_rule(rule, "submit" + rule.replace(".", "/"), partial(view, declared.name), methods=["POST"])
 
 
@@ -118,7 +118,8 @@ def page(wanted: Mapping[str, Any], size: str, token: str) -> tuple[list[Row], s
 def hold(row: Row, since: int, wait: float, respond: Callable[[Row], Response], gone: Callable[[], Response],
          until: Callable[[Row], bool] = watch.is_terminal) -> Response:
     """`respond(row)` once `until(row)` holds or `wait` seconds are over; `gone()` when the job is purged meanwhile."""
-    return watch.poll_job(row, auth.caller(), since=since, wait=wait, until=until, respond=respond, refuse=False, gone=gone)
+    return watch.poll_job(row, auth.caller(), since=since, wait=wait, until=until, respond=respond, refuse=False,
+                          gone=gone)
 
 
 def statuses(given: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
