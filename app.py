@@ -32,6 +32,7 @@ from jobs.web import (
     submissions,
     uploads,
 )
+from jobs.web.dialects import DIALECTS
 from jobs.web.hub import Hub
 from jobs.web.site import Mount, Site
 
@@ -83,7 +84,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     headers.register(app)
     app.before_request(auth.guard)
     limits.register(app)
-    for part in PARTS:
+    for part in PARTS + DIALECTS:
         app.register_blueprint(part.blueprint)
     dashboard.register(app)
     app.wsgi_app = Mount(app.wsgi_app, settings.public_url)

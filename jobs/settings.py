@@ -117,6 +117,7 @@ TABLE = (
     Row("MAX_UPLOAD", "2g", size, "Largest uploaded file."),
     Row("MAX_RESULT", "8m", size, "Largest result of a job."),
     Row("RATE_LIMIT", "3000", count, "Requests a minute for each key and web process; 0 turns the limit off."),
+    Row("RETRY_AFTER", "5", duration, "What Retry-After says to Azure's clients while nothing tells how long a job will take."),
     Row("REQUIRE_IDEMPOTENCY_KEY", "0", switch, "Refuse submissions without an Idempotency-Key."),
     Row("CALLBACK_TIMEOUT", "15", duration, "How long a receiver may take to answer a callback."),
     Row("ALLOWED_TARGETS", "", words, "Hosts, CIDRs, or either with :port, that outbound requests may reach although they are not public."),

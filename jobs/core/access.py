@@ -22,11 +22,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Caller:
-    """The holder of a valid key."""
+    """The holder of a valid key, or (without a `key_id`) of a signed address."""
 
     owner: str
     role: Role
-    key_id: int
+    key_id: int | None
     sync_wait: int = 0
 
     @property

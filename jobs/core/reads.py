@@ -44,8 +44,12 @@ def horizon(reader: Reader) -> int:
 
 def page(reader: Reader, limit: int, before: int | None = None, owner: str | None = None, status: tuple[str, ...] = (),
          type: tuple[str, ...] = (), tag: tuple[str, ...] = (), ids: tuple[int, ...] | None = None, q: str | None = None,
-         created_after: str | None = None, created_before: str | None = None, updated_after: str | None = None) -> list[Row]:
-    """Jobs, newest first, with ids below `before` (keyset); tombstones left out. Filters join by AND, values by OR."""
+         created_after: str | None = None, created_before: str | None = None, updated_after: str | None = None,
+         either: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()) -> list[Row]:
+    """Jobs, newest first, with ids below `before` (keyset); tombstones left out. Filters join by AND, values by OR.
+
+    `either` holds pairs (statuses, types), of which each asks for one of these statuses or one of these types.
+    """
     conditions, values = ["purged_at IS NULL"], {}
 
     def where(condition: str, **named) -> None:
@@ -60,6 +64,10 @@ def page(reader: Reader, limit: int, before: int | None = None, owner: str | Non
         if wanted:
             names, named = placeholders(f"{column}_", wanted)
             where(f"{column} IN ({names})", **named)
+    for number, (statuses, types) in enumerate(either):
+        of_status, status_values = placeholders(f"either_status{number}_", statuses)
+        of_type, type_values = placeholders(f"either_type{number}_", types)
+        where(f"(status IN ({of_status}) OR type IN ({of_type}))", **status_values, **type_values)
     for number, wanted in enumerate(tag):
         where(f"tags LIKE :tag{number} ESCAPE '!'", **{f"tag{number}": f"%{_like(json.dumps(wanted, ensure_ascii=False))}%"})
     if q:

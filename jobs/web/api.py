@@ -8,7 +8,7 @@ from flask import Blueprint, Response, request
 from jobs.core import access, reads
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import auth, backlog, conditional, negotiation, results, watch
+from jobs.web import auth, backlog, conditional, negotiation, results, signed, watch
 from jobs.web.conditional import Asked
 from jobs.web.problems import not_found
 from jobs.web.queries import flag, instant, known, number, page_limit
@@ -34,9 +34,10 @@ def get_job(job_id: int) -> Response:
 
 
 @blueprint.get("/v1/jobs/<id:job_id>/result")
+@auth.signable
 def get_result(job_id: int) -> Response:
     """What the synchronous endpoint would have answered."""
-    known("redirect")
+    known("redirect", signed.PARAMETER)
     redirect = flag("redirect")
     return results.answer(find(job_id), base_url(), redirect, backlog.lengths())
 

@@ -13,6 +13,7 @@ from jobs import clock
 from jobs.core import access
 from jobs.core.access import Caller, Role
 from jobs.errors import Problem
+from jobs.web import signed
 from jobs.web.site import site
 
 View = TypeVar("View", bound=Callable)
@@ -23,6 +24,12 @@ _last_noted: dict[int, float] = {}
 def public(view: View) -> View:
     """Mark a view that needs no key (contract, section 8)."""
     view.public = True
+    return view
+
+
+def signable(view: View) -> View:
+    """Mark a view that a signed address opens, too; a key that comes along with a good signature is not looked at."""
+    view.signable = True
     return view
 
 
@@ -48,7 +55,7 @@ def optional_caller() -> Caller | None:
     """The caller of this request, or None; asks the database once per request."""
     if "caller" not in g:
         g.caller = _identify()
-        if g.caller:
+        if g.caller and g.caller.key_id:
             _note_use(g.caller)
     return g.caller
 
@@ -83,6 +90,8 @@ def unauthorized(detail: str | None = None) -> Problem:
 
 
 def _identify() -> Caller | None:
+    if _bears_signature():
+        return Caller("", Role.READ, None)
     header = request.headers.get("Authorization", "")
     scheme, _, token = header.partition(" ")
     if header:
@@ -96,6 +105,13 @@ def _identify() -> Caller | None:
     if "key_id" in session and (request.blueprint == "ui" or request.method in ("GET", "HEAD")):
         return access.by_key(site().db.read(), session["key_id"])
     return None
+
+
+def _bears_signature() -> bool:
+    signature = request.args.get(signed.PARAMETER)
+    return bool(signature and request.method in ("GET", "HEAD")
+                and getattr(current_app.view_functions.get(request.endpoint or ""), "signable", False)
+                and signed.is_good(site().settings, request.path, signature))
 
 
 def _note_use(found: Caller) -> None:

@@ -33,7 +33,7 @@ def of_query() -> dict[str, Any]:
         if name in given:
             given[name] = [value for text in given[name] for value in text.split(",")]
     try:
-        return _read(given)
+        return read(given)
     except Unusable as fault:
         raise Problem("bad-parameter", str(fault)) from None
 
@@ -49,7 +49,7 @@ def of_body(body: Mapping[str, Any]) -> dict[str, Any]:
         for name, values in given.items():
             if not all(isinstance(value, str) for value in values):
                 raise Unusable(name, "This is not text.")
-        return _read(given)
+        return read(given)
     except Unusable as fault:
         raise Problem("invalid-payload", errors=[{"pointer": f"#/{fault.name}", "detail": str(fault)}]) from None
 
@@ -63,7 +63,8 @@ def scoped(wanted: dict[str, Any], caller: Caller) -> dict[str, Any] | None:
     return wanted | {"owner": caller.owner}
 
 
-def _read(given: Mapping[str, list[str]]) -> dict[str, Any]:
+def read(given: Mapping[str, list[str]]) -> dict[str, Any]:
+    """The filter out of its texts by name. Raises Unusable."""
     found: dict[str, Any] = {}
     for name, values in given.items():
         if not values or not all(values):

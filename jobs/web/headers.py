@@ -7,7 +7,7 @@ from jobs.web.site import site
 CSP = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob:; connect-src 'self'; "
        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 _EXPOSED = ("Location, Operation-Location, Content-Location, Retry-After, ETag, Link, Preference-Applied, Idempotency-Replayed, "
-            "RateLimit, RateLimit-Policy, X-Request-Id")
+            "RateLimit, RateLimit-Policy, X-Request-Id, Azure-AsyncOperation")
 _ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, Range, traceparent, X-Request-Id"
 
 

@@ -230,8 +230,8 @@ class Hub:
             self._position = max(self._position, reads.latest(self._db.read()))
             return
         self._want(self._position)
-        key_ids = {seat.watcher.key_id for seat in self._seats}
-        live = access.live_keys(self._db.read(), key_ids)
+        key_ids = {seat.watcher.key_id for seat in self._seats} - {None}
+        live = access.live_keys(self._db.read(), key_ids) | {None}  # a signature cannot be revoked
         for seat in [seat for seat in self._seats if seat.watcher.key_id not in live]:
             seat.drop()
         if self._followers:

@@ -11,7 +11,7 @@ from jobs.artifacts.store import BadKey
 from jobs.core import access, resources
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import auth, cursors
+from jobs.web import auth, cursors, signed
 from jobs.web.downloads import send_file, send_member, show
 from jobs.web.problems import not_found
 from jobs.web.queries import instant, known, page_limit
@@ -43,9 +43,10 @@ def list_resources(collection: str) -> Response:
 
 
 @blueprint.get("/v1/<collection>/<id:resource_id>")
+@auth.signable
 def get_resource(collection: str, resource_id: int) -> Response:
     """The resource; while it is being made, with a link to the job that makes it."""
-    known()
+    known(signed.PARAMETER)
     row = _find(collection, resource_id)
     monitor = {"Link": f'<{base_url()}/v1/jobs/{row.job_id}>; rel="monitor"'} if row.status == "processing" else None
     return show(resources.render(row), monitor)

@@ -106,21 +106,24 @@ def follow_log(row: Row, caller: Caller, *, since: int, after: int = 0, last_eve
 
 
 def poll_job(row: Row, caller: Caller, *, since: int, wait: float, until: Callable[[Row], bool],
-             respond: Callable[[Row], Response], refuse: bool = True) -> Response:
+             respond: Callable[[Row], Response], refuse: bool = True,
+             gone: Callable[[], Response] | None = None) -> Response:
     """Answer `respond(row)` as soon as `until(row)` holds, with the job's current row after `wait` seconds at the latest.
 
     `respond` is called on the hub's thread: no request context, no database, no exceptions. A job that is purged meanwhile
-    is answered as gone. When too many wait already, Problem `too-many-watchers`, or an answer at once if not `refuse`.
+    is answered by `gone`. When too many wait already, Problem `too-many-watchers`, or an answer at once if not `refuse`.
     """
     if wait <= 0 or request.method == "HEAD" or until(row):
         return respond(row)
     hub = site().hub
     if _is_full(hub):
         return _turn_away() if refuse else respond(row)
-    gone = Problem("gone").members(base_url())
+    members = Problem("gone").members(base_url())
 
     def respond_or_gone(row: Row) -> Response:
-        return respond(row) if row.purged_at is None else problems.document(gone)
+        if row.purged_at is None:
+            return respond(row)
+        return gone() if gone else problems.document(members)
 
     return _hold(hub, JobPoll(caller, hub.change(row), since, wait=wait, until=until, respond=respond_or_gone))
 
