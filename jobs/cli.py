@@ -108,14 +108,16 @@ def create_key(owner: str, role: str, name: str, expires: str | None) -> None:
 @key.command("list")
 def list_keys() -> None:
     """Show every key; the keys themselves are not kept, only how they begin."""
-    rows = _database()[0].read().all("SELECT id, hint, owner, role, name, last_used_at, expires_at, revoked_at FROM keys ORDER BY id")
+    rows = _database()[0].read().all(
+        "SELECT id, hint, owner, role, name, last_used_at, expires_at, revoked_at FROM keys ORDER BY id")
     form = "{:>4}  {:<10} {:<20} {:<7} {:<20} {:<25} {}"
     click.echo(form.format("ID", "KEY", "OWNER", "ROLE", "NAME", "LAST USED", "STATE"))
     for row in rows:
         state = "revoked" if row.revoked_at else f"until {row.expires_at}" if row.expires_at else "valid"
         if not row.revoked_at and row.expires_at and clock.seconds_until(row.expires_at) <= 0:
             state = "expired"
-        click.echo(form.format(row.id, f"{row.hint}…", row.owner, row.role, row.name, row.last_used_at or "never", state))
+        used = row.last_used_at or "never"
+        click.echo(form.format(row.id, f"{row.hint}…", row.owner, row.role, row.name, used, state))
 
 
 @key.command("revoke")

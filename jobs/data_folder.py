@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, Self
 
 LOCK = "server.lock"
-_REMOTE = re.compile(r"nfs\d?|cifs|smb\w*|9p|drvfs|afs|afpfs|ceph|lustre|glusterfs|gpfs|beegfs|ncpfs|webdav|vboxsf|prl_fs|"
-                     r"fuse\.(sshfs|s3fs|rclone|glusterfs|ceph|gcsfuse|davfs|curlftpfs|smbnetfs)")
+_REMOTE = re.compile(r"nfs\d?|cifs|smb\w*|9p|drvfs|afs|afpfs|ceph|lustre|glusterfs|gpfs|beegfs|ncpfs|webdav|vboxsf|"
+                     r"prl_fs|fuse\.(sshfs|s3fs|rclone|glusterfs|ceph|gcsfuse|davfs|curlftpfs|smbnetfs)")
 
 
 class Unusable(Exception):
@@ -51,7 +51,7 @@ class DataFolder:
 
 
 def tenant(path: Path) -> dict | None:
-    """`{"pid", "url"}` of the server that wrote last into the folder's lock file; it may be gone. None if none is known."""
+    """`{"pid", "url"}` of the server that wrote last into the lock file, and may be gone. None if none is known."""
     try:
         found = json.loads((path / LOCK).read_text())
     except (OSError, ValueError):
@@ -69,7 +69,8 @@ def refuse_network(path: Path) -> None:
 
 def file_system(path: Path, mounts: list[tuple[str, str]]) -> str:
     """The type of the file system that holds `path`: the deepest mount point above it, the last one mounted there."""
-    above = [(len(Path(point).parts), index, kind) for index, (point, kind) in enumerate(mounts) if path.is_relative_to(point)]
+    above = [(len(Path(point).parts), index, kind)
+             for index, (point, kind) in enumerate(mounts) if path.is_relative_to(point)]
     return max(above)[2] if above else ""
 
 

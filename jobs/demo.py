@@ -77,17 +77,19 @@ def running(settings: Settings) -> str | None:
 
 
 def _start(log: IO[bytes] | None) -> subprocess.Popen:
-    """Start the server as a child that dies with us. What it says goes to `log`, or to the terminal if there is none."""
+    """Start the server as a child that dies with us. It speaks to `log`, or to the terminal if there is none."""
     print("Starting the server …", flush=True)
-    return subprocess.Popen([sys.executable, "-m", "jobs.cli", "start"], start_new_session=True, stdin=subprocess.DEVNULL,
-                            stdout=log, stderr=log, preexec_fn=partial(leash.tie_to_parent, os.getpid()))
+    return subprocess.Popen([sys.executable, "-m", "jobs.cli", "start"], start_new_session=True,
+                            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                            preexec_fn=partial(leash.tie_to_parent, os.getpid()))
 
 
 def _explain(reason: str, log: IO[bytes] | None) -> None:
     """Say why the demo failed, after the last lines of a server of its own."""
     if log:
         log.seek(0)
-        print("".join(f"    {line}\n" for line in log.read().decode(errors="replace").splitlines()[-20:]), file=sys.stderr, end="")
+        for line in log.read().decode(errors="replace").splitlines()[-20:]:
+            print(f"    {line}", file=sys.stderr)
     print(f"The demo failed: {reason}", file=sys.stderr)
 
 
@@ -105,14 +107,16 @@ def _base(settings: Settings, own: subprocess.Popen | None) -> str:
 
 def _play(settings: Settings, base: str, file: Path | None) -> None:
     http = requests.Session()
-    http.headers["Authorization"] = f"Bearer {settings.admin_key or (settings.data_dir / 'admin.key').read_text().strip()}"
+    key = settings.admin_key or (settings.data_dir / "admin.key").read_text().strip()
+    http.headers["Authorization"] = f"Bearer {key}"
     with contextlib.ExitStack() as stack:
         if file is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="accepted-demo-"))
             file = _make_clip(settings, Path(folder))
         print(f"Uploading {file.name} ({file.stat().st_size / 1e6:.1f} MB) …", flush=True)
-        upload = _answer(http.post(f"{base}/v1/files", data=stack.enter_context(file.open("rb")), params={"name": file.name},
-                                   headers={"Content-Type": "application/octet-stream"}, timeout=None))
+        upload = _answer(http.post(
+            f"{base}/v1/files", data=stack.enter_context(file.open("rb")), params={"name": file.name},
+            headers={"Content-Type": "application/octet-stream"}, timeout=None))
     video = http.post(f"{base}/v1/videos", json={"sourceUrl": upload["url"], "transcode": RENDITIONS}, timeout=60)
     _answer(video)
     public, _, id = video.headers["Location"].partition("/v1/jobs/")
@@ -121,13 +125,15 @@ def _play(settings: Settings, base: str, file: Path | None) -> None:
     end = _watch(http, job)
     error = end.get("error") or {}
     if end["status"] not in ("succeeded", "partialSuccess"):
-        raise DemoFailed(f"the job ended {end['status']}: {error.get('detail') or error.get('title') or 'no reason given'}")
+        reason = error.get("detail") or error.get("title") or "no reason given"
+        raise DemoFailed(f"the job ended {end['status']}: {reason}")
     resource = _answer(http.get(job, timeout=60))["resource"]
     print("Playlists, for players that send the key:")
     for playlist in _answer(http.get(base + resource, timeout=60))["playlists"]:
         print(f"  {playlist['name']:>6}  {public}{quote(playlist['href'])}/index.m3u8")
     if end["status"] == "partialSuccess":
-        raise DemoFailed("some renditions are missing: " + "; ".join(part.get("detail", "") for part in error.get("errors", ())))
+        missing = "; ".join(part.get("detail", "") for part in error.get("errors", ()))
+        raise DemoFailed(f"some renditions are missing: {missing}")
 
 
 def _make_clip(settings: Settings, folder: Path) -> Path:
@@ -176,7 +182,7 @@ def _watch(http: requests.Session, job: str) -> dict:
 
 
 def _events(http: requests.Session, job: str) -> Iterator[tuple[str, dict]]:
-    """(event, data) of the job's stream. A cut is mended by resuming after the last id, for as long as there is hope."""
+    """(event, data) of the job's stream. A cut is mended by resuming after the last id, while there is hope."""
     last_id, deadline, fault = None, time.monotonic() + _PATIENCE, "no answer"
     while time.monotonic() < deadline:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})

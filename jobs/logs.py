@@ -1,6 +1,6 @@
 """How the processes of the server log: `LEVEL logger message` on stderr. The supervisor adds time and process, and picks.
 
-What is worth a line in everyday use is a warning, or is told to the logger `accepted.jobs` (one line for each start and end of a job).
+What is worth a line in everyday use is a warning, or is told to the logger `accepted.jobs`: one line for each attempt.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Start the whole server: data folder, socket, database, admin key; then Redis, web, dispatcher and workers under supervision."""
+"""Start the whole server: data folder, socket, database, admin key; then Redis, web, dispatcher, workers, supervised."""
 
 import errno
 import os
@@ -132,7 +132,8 @@ def _redis(settings: Settings) -> tuple[list[Part], Settings]:
 def _parts(settings: Settings, listener: socket.socket) -> list[Part]:
     """What runs beside Redis, in order of starting."""
     cli = [sys.executable, "-m", "jobs.cli"]
-    web = [sys.executable, "-m", "gunicorn", "-c", "python:jobs.gunicorn_conf", "--bind", f"fd://{listener.fileno()}", "wsgi:app"]
+    web = [sys.executable, "-m", "gunicorn", "-c", "python:jobs.gunicorn_conf", "wsgi:app",
+           "--bind", f"fd://{listener.fileno()}"]
     workers = [
         Part(f"{queue} {number}", [*cli, "worker", "--queue", queue])
         for queue in settings.queues for number in range(1, settings.workers + 1)
@@ -142,7 +143,8 @@ def _parts(settings: Settings, listener: socket.socket) -> list[Part]:
 
 def _environment(settings: Settings) -> Mapping[str, str]:
     """Ours, with the settings as they are in force."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(settings_of.PREFIX)} | settings.environment
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(settings_of.PREFIX)}
+    return outside | settings.environment
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -156,7 +158,8 @@ def _listen(settings: Settings) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise CannotStart(f"Port {settings.port} is in use: something already listens on {where}. "
                               "Stop it, or set ACCEPTED_PORT to another port (0 picks a free one).") from error
-        raise CannotStart(f"Cannot listen on {where} ({error.strerror}). ACCEPTED_BIND and ACCEPTED_PORT say where.") from error
+        raise CannotStart(f"Cannot listen on {where} ({error.strerror}). "
+                          "ACCEPTED_BIND and ACCEPTED_PORT say where.") from error
 
 
 def open_doors(settings: Settings, database: Database) -> Doors:
@@ -185,8 +188,8 @@ def _admin_key(settings: Settings) -> tuple[str, str]:
 def _welcome(settings: Settings, doors: Doors) -> str:
     """What is printed when the web answers."""
     payload = '{"type": "demo.drill", "payload": {"seconds": 10, "steps": 20}}'
-    submit = f"""curl {settings.base_url}/v1/jobs -H "Authorization: Bearer {doors.key}" -H "Content-Type: application/json" \\
-         -d '{payload}'"""
+    submit = f"""curl {settings.base_url}/v1/jobs -H "Authorization: Bearer {doors.key}" \\
+                 -H "Content-Type: application/json" -d '{payload}'"""
     hint = "" if settings.public_url or settings.bind not in ("0.0.0.0", "::") else """
   Other machines cannot follow links to this address: set ACCEPTED_PUBLIC_URL to the one by which they reach it.
 """
@@ -218,11 +221,15 @@ class _TurnWatch:
             self._seen, self._since = holder, clock.monotonic()
         elif holder and clock.monotonic() - self._since >= self._longest and leash.descends(holder[0], os.getpid()):
             os.kill(holder[0], signal.SIGKILL)
-            self._supervisor.say("watch", f"process {holder[0]} held the turn to write for {self._longest:g} s and was killed")
+            self._supervisor.say(
+                "watch", f"process {holder[0]} held the turn to write for {self._longest:g} s and was killed")
 
 
 class _Readiness:
-    """A tick that asks /livez until it is well, then says so. The socket is ours and open: a question waits there for the web to come up."""
+    """A tick that asks /livez until it is well, then says so.
+
+    The socket is ours and open: a question waits there for the web to come up.
+    """
 
     def __init__(self, settings: Settings, supervisor: Supervisor, welcome: str):
         self._address, self._supervisor, self._welcome = loopback_address(settings), supervisor, welcome

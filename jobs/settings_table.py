@@ -11,7 +11,8 @@ def listing(settings: Settings) -> str:
     for row in TABLE:
         given = PREFIX + row.name in settings.environment
         value = settings.environment.get(PREFIX + row.name, row.default)
-        lines += [f"{'*' if given else ' '} {PREFIX + row.name} = {_covered(row.name, value) or '(empty)'}", f"      {row.help}"]
+        shown = _covered(row.name, value) or "(empty)"
+        lines += [f"{'*' if given else ' '} {PREFIX + row.name} = {shown}", f"      {row.help}"]
         if given and row.default:
             lines[-1] += f" Default: {row.default}."
     return "\n".join(lines)
@@ -19,7 +20,10 @@ def listing(settings: Settings) -> str:
 
 def markdown() -> str:
     """The table of docs/settings.md."""
-    rows = [f"| `{PREFIX}{row.name}` | {f'`{row.default}`' if row.default else ''} | {row.help.replace('|', '&#124;')} |" for row in TABLE]
+    rows = []
+    for row in TABLE:
+        default = f"`{row.default}`" if row.default else ""
+        rows.append(f"| `{PREFIX}{row.name}` | {default} | {row.help.replace('|', '&#124;')} |")
     return "\n".join(["| setting | default | what it means |", "|---|---|---|", *rows])
 
 

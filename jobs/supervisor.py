@@ -65,7 +65,7 @@ class Part:
         return self._said(lines)
 
     def bury(self, code: int) -> tuple[str, list[str]]:
-        """Note the death, plan the next start. Returns what it died of, in words, and the lines it had not finished saying."""
+        """Note the death, plan the next start. Returns what it died of, in words, and its lines not yet read."""
         lines = []
         while (more := self.read()) is not None:
             lines += more

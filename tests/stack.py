@@ -109,7 +109,8 @@ class Stack:
     def __init__(self, folder: Path, **settings: str):
         self.folder = Path(folder)
         self.log = self.folder / "server.log"
-        self.settings = SHORT | {"data_dir": str(self.folder / "data")} | {name: str(value) for name, value in settings.items()}
+        self.settings = SHORT | {"data_dir": str(self.folder / "data")}
+        self.settings |= {name: str(value) for name, value in settings.items()}
         self.data = Path(self.settings["data_dir"])
         self.process: subprocess.Popen | None = None
 
@@ -187,7 +188,7 @@ class Stack:
 
     def pids(self, role: str) -> list[int]:
         """Pids of the supervisor's children of a role: web, worker, dispatcher or redis."""
-        mark = {"web": "gunicorn", "worker": "jobs.cli worker", "dispatcher": "jobs.cli dispatcher", "redis": "unixsocket"}[role]
+        mark = {"web": "gunicorn", "redis": "unixsocket"}.get(role, f"jobs.cli {role}")
         mine = self.process.pid
         return sorted(pid for pid, (parent, line) in processes().items() if parent == mine and mark in line)
 
