@@ -4,7 +4,6 @@ Each call is safe against the time-out, which waits until the call is through, a
 stops. Calls may come from any thread of the handler.
 """
 
-import os
 import shutil
 import tempfile
 import threading
@@ -215,7 +214,6 @@ class Context:
     def close(self) -> None:
         """Remove what was temporary."""
         if self._workdir is not None:
-            os.chdir(self.settings.data_dir) if _inside(self._workdir) else None
             shutil.rmtree(self._workdir, ignore_errors=True)
             self._workdir = None
 
@@ -236,10 +234,3 @@ class Context:
             self._heard_at = now
             while (order := self._channel.receive()) is not None:
                 self._cancel_requested |= order["do"] == "cancel"
-
-
-def _inside(folder: Path) -> bool:
-    try:
-        return Path.cwd().is_relative_to(folder)
-    except FileNotFoundError:
-        return True

@@ -7,8 +7,9 @@ import time
 import pytest
 
 from jobs.artifacts.store import open_store
+from jobs.doorbell import Doorbell
 from jobs.work.meter import Meter
-from tests.work.house import House, wait_for
+from tests.work.house import TERMINAL, House, wait_for
 
 
 def watch(house, id):
@@ -54,6 +55,23 @@ def test_the_last_report_before_a_silence_arrives(shared):
     assert (job.status, job.progress) == ("cancelled", 50)
 
 
+def test_progress_is_told_before_it_is_written(shared):
+    bell = Doorbell(shared.settings.redis_url).listen()
+    wait_for(lambda: bell.get(1), what="the subscription")
+    id = shared.submit("demo.drill", seconds=1.5, steps=60)
+    heard = []
+    while not heard or heard[-1].get("status") not in TERMINAL:
+        message = bell.get(1)
+        if message and message.get("id") == id:
+            heard.append(message)
+    quick = [message for message in heard if message["version"] is None]
+    assert 5 <= len(quick) <= 20  # at most ten a second
+    progress = [message["progress"] for message in heard if message["status"] == "running"]
+    assert progress == sorted(progress) and heard[-1]["progress"] == 100
+    assert {"id", "version", "status", "progress", "stage", "attempt", "owner"} <= set(quick[0])
+    bell.close()
+
+
 @pytest.mark.parametrize(("calls", "expected"), [
     ([(1, 3), (2, 3), (3, 3)], [33, 66, 99]), ([(5, 10), (2, 10)], [50]), ([(1, None), (5, 10), (6, None)], [None, 50]),
     ([(-5, 10), (1, 0), (1, 10)], [None, 10]), ([(0, 7)], [])])
@@ -70,7 +88,7 @@ def test_a_program_runs_with_its_lines_and_errors(shared):
     told = json.loads(job.result)
     assert (told["lines"], told["returncode"], told["errors"]) == (["one", "two"], 0, "careful")
     assert shared.lines(id) == ["careful"]
-    assert not (shared.settings.data_dir / "work" / f"{id}-1").exists()
+    wait_for(lambda: not (shared.settings.data_dir / "work" / f"{id}-1").exists(), 3, "the folder to be removed")
 
 
 def test_a_program_that_fails_fails_the_attempt(shared):
