@@ -5,14 +5,14 @@ import socket
 from contextlib import contextmanager
 
 import pytest
+import requests
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from jobs import settings as settings_module
 from jobs.core import access
 from jobs.db import Database
 from tests.stack import Api, Stack, wait_for
-
-pytest.importorskip("playwright.sync_api")
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
              "--disable-component-update", "--disable-sync"]
@@ -255,6 +255,26 @@ def test_what_belongs_to_others_is_not_there(page, server):
     assert page.locator(f"#job-{job['id']}").count() == 0
 
 
+def test_forms_of_other_sites_are_refused(page, server, api):
+    job = api.submit("demo.drill", seconds=60)
+    cookies = {one["name"]: one["value"] for one in page.context.cookies()}
+    page.goto(f"{server.url}/ui/jobs/{job['id']}")
+    token = page.locator("form[action$=cancel] [name=csrf]").get_attribute("value")
+
+    def post(data: dict, **headers: str) -> int:
+        return requests.post(f"{server.url}/ui/jobs/{job['id']}/cancel", data, cookies=cookies, headers=headers, allow_redirects=False).status_code
+
+    assert post({}) == post({"csrf": "guessed"}) == 403
+    assert post({"csrf": token}, **{"Sec-Fetch-Site": "cross-site"}) == post({"csrf": token}, Origin="https://evil.example") == 403
+    assert requests.post(f"{server.url}/v1/jobs/{job['id']}:cancel", cookies=cookies).status_code == 401
+    assert api.job(job["id"])["cancelRequestedAt"] is None and api.job(job["id"])["status"] != "cancelled"
+    assert post({"csrf": token}, Origin=server.url) == 303
+    assert requests.get(f"{server.url}/ui/sign-in?back=https://evil.example").status_code == 200
+    for back in ("https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)"):
+        answer = requests.post(f"{server.url}/ui/preferences", {"csrf": token, "theme": "dark", "back": back}, cookies=cookies, allow_redirects=False)
+        assert answer.headers["Location"] == "/ui/"
+
+
 def test_pages_fit_a_phone(browser, server, api):
     job = api.submit("demo.drill", {"tags": ["w" * 100]}, seconds=0, value="长" * 500)
     api.finished(job["id"])
@@ -266,7 +286,7 @@ def test_pages_fit_a_phone(browser, server, api):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(browser, server, api, theme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    axe = Axe()
     done = api.submit("demo.drill", {"tags": ["nightly"]}, seconds=0, partial=["b"], logLines=5, artifact="notes.txt", value={"a": [1, {"b": "c" * 300}]})
     api.finished(done["id"])
     running = api.submit("demo.drill", seconds=60, steps=10)
