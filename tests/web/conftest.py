@@ -210,7 +210,7 @@ def strict(tmp_path_factory):
     """A server with other limits, which demands Idempotency-Keys, and whose clock the test may move (`strict.move`)."""
     folder = tmp_path_factory.mktemp("strict")
     clock_file = folder / "clock"
-    stack = Stack(folder, max_body="64m", max_result="64m", rate_limit=30, require_idempotency_key=1, public_metrics=1,
+    stack = Stack(folder, max_body="64m", max_result="64m", require_idempotency_key=1, public_metrics=1,
                   job_modules=ROOT / "tests/web/types", test_clock=clock_file)
 
     def move(days: float) -> None:

@@ -1,5 +1,6 @@
 """Jobs in every state, made as clients make them, and rows made directly where thousands are needed."""
 
+import os
 from contextlib import contextmanager
 
 from jobs import settings
@@ -28,11 +29,13 @@ def end(api, job: dict) -> None:
 
 @contextmanager
 def database(stack):
-    """The database of a running server."""
+    """The database of a running server, written to by its clock."""
     opened = Database(settings.load(stack.environment))
+    os.environ["ACCEPTED_TEST_CLOCK"] = str(stack.settings.get("test_clock", ""))
     try:
         yield opened
     finally:
+        del os.environ["ACCEPTED_TEST_CLOCK"]
         opened.close()
 
 
