@@ -16,7 +16,7 @@ WINDOW = 60  # seconds
 _POLL_COST = 0.2
 _MOST_KEYS = 10_000
 _MOST_DELAYED = 100  # requests of one key that may be late at once
-_LONGEST_DELAY = 20  # seconds
+_LONGEST_DELAY = 10  # seconds
 
 View = TypeVar("View", bound=Callable)
 
