@@ -1,4 +1,4 @@
-"""Start the whole server: data folder, socket, database, admin key; then Redis, web, dispatcher, workers, supervised."""
+"""Start the whole server: data folder, socket, database, admin key; then the supervised parts."""
 
 import errno
 import os
@@ -55,7 +55,8 @@ def serve(verbose: bool = False) -> int:
 
     folder.sign(loopback_url(settings))
     supervisor = Supervisor(_environment(settings), settings.drain + 5, verbose)
-    supervisor.ticks = [_TurnWatch(database, supervisor, settings.longest_turn), _Readiness(settings, supervisor, _welcome(settings, doors))]
+    supervisor.ticks = [_TurnWatch(database, supervisor, settings.longest_turn),
+                        _Readiness(settings, supervisor, _welcome(settings, doors))]
     for part in [*redis, *_parts(settings, listener)]:
         supervisor.add(part)
     code = supervisor.run()

@@ -130,7 +130,12 @@ class Stack:
     def start(self, timeout: float = 30) -> Self:
         """Start and wait until /readyz is good and nothing is degraded."""
         self.process = self.command("start", "--verbose")
-        wait_for(self._ready, timeout, f"the server to be ready\n{self.output()}")
+        try:
+            wait_for(self._ready, timeout, "the server to be ready")
+        except BaseException as error:
+            error.add_note(self.output())
+            self.stop()
+            raise
         self.settings["port"] = self.url.rpartition(":")[2]
         return self
 

@@ -148,13 +148,19 @@ def test_a_part_that_is_killed_comes_back(stack, role):
     assert alice.finished(alice.submit("demo.drill", seconds=0)["id"])["status"] == "succeeded"
 
 
-def test_a_part_that_cannot_live_ends_all_with_its_reason(stack, tmp_path):
+def test_a_part_that_cannot_live_ends_all_with_its_reason(stack, monkeypatch):
+    monkeypatch.setenv("GUNICORN_CMD_ARGS", "--worker-class no.such.Worker")
+    stack.process = stack.command("start")
+    assert stack.process.wait(60) == 1
+    assert "web cannot live" in stack.output() and "no.such.Worker" in stack.output().split("cannot live")[1]
+
+
+def test_a_broken_job_type_is_named_before_anything_starts(stack, tmp_path):
     (tmp_path / "types").mkdir()
     (tmp_path / "types/broken.py").write_text("raise RuntimeError('no such flux capacitor')\n")
     stack.settings["job_modules"] = str(tmp_path / "types")
-    stack.process = stack.command("start")
-    assert stack.process.wait(60) == 1
-    assert "cannot live" in stack.output() and "no such flux capacitor" in stack.output().split("cannot live")[1]
+    refused = run_cli(stack, "start")
+    assert refused.returncode == 3 and "no such flux capacitor" in refused.stderr
 
 
 def test_an_everyday_log_is_quiet(stack):
