@@ -57,7 +57,8 @@ function noticeNew(frame) {
   if (Number(frame.id) <= newest) return;
   unseen.add(frame.id);
   note.hidden = false;
-  note.firstElementChild.textContent = unseen.size === 1 ? note.dataset.one : note.dataset.many.replace("{n}", unseen.size);
+  const {one, many} = note.dataset;
+  note.firstElementChild.textContent = unseen.size === 1 ? one : many.replace("{n}", unseen.size);
 }
 
 function comforts() {

@@ -7,7 +7,8 @@ const offset = Math.abs(skew) > 2000 ? skew : 0;   // less is only the way from 
 const now = () => Date.now() + offset;
 
 const relative = new Intl.RelativeTimeFormat(language, {numeric: "auto", style: "short"});
-const clock = new Intl.DateTimeFormat(language, {hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23"});
+const two = "2-digit";
+const clock = new Intl.DateTimeFormat(language, {hour: two, minute: two, second: two, hourCycle: "h23"});
 const day = new Intl.DateTimeFormat(language, {month: "short", day: "numeric"});
 const full = new Intl.DateTimeFormat(language, {dateStyle: "medium", timeStyle: "medium", hourCycle: "h23"});
 const exact = new Intl.DateTimeFormat(language, {dateStyle: "full", timeStyle: "long", hourCycle: "h23"});
@@ -34,7 +35,8 @@ setInterval(() => {
 }, 1000);
 setInterval(() => {
   if (document.hidden) return;
-  for (const time of document.querySelectorAll("time[data-when=ago]")) put(time, words(Date.parse(time.dateTime), "ago"));
+  const passing = document.querySelectorAll("time[data-when=ago]");
+  for (const time of passing) put(time, words(Date.parse(time.dateTime), "ago"));
 }, 10_000);
 
 function put(time, text) {
@@ -43,7 +45,7 @@ function put(time, text) {
 
 function words(instant, how) {
   if (how === "full") return full.format(instant);
-  if (how === "clock") return sameDay(instant) ? clock.format(instant) : `${day.format(instant)} ${clock.format(instant)}`;
+  if (how === "clock") return (sameDay(instant) ? "" : `${day.format(instant)} `) + clock.format(instant);
   const seconds = (instant - now()) / 1000;
   if (Math.abs(seconds) < 5) return relative.format(0, "second");
   for (const [below, unit, length] of UNITS) {
@@ -60,6 +62,6 @@ function sameDay(instant) {
 function ticking(instant, to) {
   const whole = Math.max(0, Math.round((to === "left" ? instant - now() : now() - instant) / 1000));
   const [hours, minutes, seconds] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
-  const two = number => String(number).padStart(2, "0");
-  return hours ? `${hours}:${two(minutes)}:${two(seconds)}` : `${minutes}:${two(seconds)}`;
+  const padded = number => String(number).padStart(2, "0");
+  return hours ? `${hours}:${padded(minutes)}:${padded(seconds)}` : `${minutes}:${padded(seconds)}`;
 }

@@ -19,7 +19,8 @@ ROOT = FOLDER.parent
 _UNDATED = datetime(2026, 1, 1, tzinfo=UTC)
 LANGUAGES = ("zh_Hans", "zh_Hant")
 _KEYWORDS = {"_": None, "gettext": None, "lazy_gettext": None, "ngettext": (1, 2)}
-_PLACES = ((ROOT / "templates", [("**.html", "jinja2")], {"**.html": {"trim_blocks": "true", "lstrip_blocks": "true", "silent": "false"}}),
+_JINJA = {"trim_blocks": "true", "lstrip_blocks": "true", "silent": "false"}
+_PLACES = ((ROOT / "templates", [("**.html", "jinja2")], {"**.html": _JINJA}),
            (ROOT / "jobs" / "web", [("**.py", "python")], {}))
 
 
@@ -63,11 +64,12 @@ def compiled(catalog: Catalog) -> bytes:
 def main() -> None:
     fresh = template()
     for language in LANGUAGES:
-        catalog = load(language) if path(language).exists() else Catalog(locale=language, project="Accepted", fuzzy=False)
+        known = path(language).exists()
+        catalog = load(language) if known else Catalog(locale=language, project="Accepted", fuzzy=False)
         catalog.update(fresh, no_fuzzy_matching=True)
         catalog.obsolete.clear()
         catalog.header_comment = f"# Accepted in {catalog.locale.display_name}."
-        catalog.creation_date = catalog.revision_date = _UNDATED  # the history tells when; a date would only make conflicts
+        catalog.creation_date = catalog.revision_date = _UNDATED  # a date would only make conflicts
         catalog.last_translator = catalog.language_team = catalog.msgid_bugs_address = ""
         path(language).parent.mkdir(parents=True, exist_ok=True)
         with path(language).open("wb") as file:

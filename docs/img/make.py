@@ -32,9 +32,20 @@ from jobs.core.submission import Submission  # noqa: E402
 from jobs.db import Database  # noqa: E402
 from jobs.errors import Problem  # noqa: E402
 
-CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", "--hide-scrollbars"]
-HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe \x00\x07 ' \" &amp; javascript:alert(3) " + "ﷺ" * 8
+CHROMIUM = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+]
+HOSTILE = (
+    "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe \x00\x07 ' \" &amp; javascript:alert(3) "
+    + "ﷺ" * 8
+)
 LONG = "二〇二六年秋季新品发布会主会场全程录像（含中英双语字幕与幕后花絮）最终审定版第十七次修订.mov"
 
 
@@ -49,11 +60,26 @@ class Seeder:
         return self
 
     def submit(self, type_name="video.transcode", payload=None, owner="media", collection=None, **more) -> int:
-        payload = {"sourceUrl": "https://example.org/holiday.mov", "transcode": ["1080p", "720p"]} if payload is None else payload
+        payload = (
+            {"sourceUrl": "https://example.org/holiday.mov", "transcode": ["1080p", "720p"]}
+            if payload is None
+            else payload
+        )
         collection = "videos" if type_name == "video.transcode" else None
-        asked = Submission(type=type_name, owner=owner, queue="default", payload=json.dumps(payload, ensure_ascii=False),
-                           timeout=3600, retention=30 * 86400, max_attempts=3, start_within=604800, collection=collection,
-                           resource_retention=90 * 86400, resource_fields=json.dumps({"sourceUrl": str(payload.get("sourceUrl", ""))}), **more)
+        asked = Submission(
+            type=type_name,
+            owner=owner,
+            queue="default",
+            payload=json.dumps(payload, ensure_ascii=False),
+            timeout=3600,
+            retention=30 * 86400,
+            max_attempts=3,
+            start_within=604800,
+            collection=collection,
+            resource_retention=90 * 86400,
+            resource_fields=json.dumps({"sourceUrl": str(payload.get("sourceUrl", ""))}),
+            **more,
+        )
         return self.db.write(lambda tx: submission.accept(tx, asked)).job.id
 
     def start(self, worker="render-1.4711") -> tuple[int, int]:
@@ -73,29 +99,65 @@ class Seeder:
 
 def seed(seeder: Seeder, store, settings) -> dict[str, int]:
     """Jobs of every fate. Names of the noteworthy ones → ids."""
-    names = ["harbour-at-dawn.mp4", "interview_raw_03.mov", "keynote-2026.mkv", "产品介绍.mp4", "drone-lisbon.mov", "wedding.mp4"]
+    names = [
+        "harbour-at-dawn.mp4",
+        "interview_raw_03.mov",
+        "keynote-2026.mkv",
+        "产品介绍.mp4",
+        "drone-lisbon.mov",
+        "wedding.mp4",
+    ]
     for place in range(36):
-        seeder.at(200 - 4 * place).submit(payload={"sourceUrl": f"https://media.example.org/{names[place % 6]}",
-                                                   "transcode": ["1080p", "720p"][:1 + place % 2]}, owner=["media", "alice", "市场部"][place % 3])
+        seeder.at(200 - 4 * place).submit(
+            payload={
+                "sourceUrl": f"https://media.example.org/{names[place % 6]}",
+                "transcode": ["1080p", "720p"][: 1 + place % 2],
+            },
+            owner=["media", "alice", "市场部"][place % 3],
+        )
         job = seeder.start()
         seeder.at(200 - 4 * place - (2.2, 0.7, 3.4, 1.3, 5.1)[place % 5])
         seeder.settle(job, Cancelled() if place % 9 == 5 else Succeeded('{"created":[]}', fields="{}"))
     found = {}
-    seeder.at(52).submit(payload={"sourceUrl": "https://media.example.org/minutes.pdf", "transcode": ["720p"]}, owner="alice")
+    seeder.at(52).submit(
+        payload={"sourceUrl": "https://media.example.org/minutes.pdf", "transcode": ["720p"]}, owner="alice"
+    )
     job = seeder.start()
     seeder.at(51.8).log(job, "source: minutes.pdf, 2.1 MB")
-    seeder.settle(job, Failed(Problem("source-codec-unsupported", "The source has no video stream that can be decoded. Found: a PDF document.")))
+    seeder.settle(
+        job,
+        Failed(
+            Problem(
+                "source-codec-unsupported", "The source has no video stream that can be decoded. Found: a PDF document."
+            )
+        ),
+    )
     found["failed"] = job[0]
     seeder.at(44).submit("demo.drill", {"seconds": 30, "steps": 10}, owner="alice")
     for attempt in range(3):
         job = seeder.at(44 - 3 * attempt).start(f"render-{attempt + 1}.88")
-        seeder.at(43 - 3 * attempt).settle(job, Again(Problem("worker-crashed", "The process was ended by signal 9 (out of memory)."), 30))
+        seeder.at(43 - 3 * attempt).settle(
+            job, Again(Problem("worker-crashed", "The process was ended by signal 9 (out of memory)."), 30)
+        )
     found["crashed"] = job[0]
-    seeder.at(31).submit(payload={"sourceUrl": "https://media.example.org/" + LONG, "transcode": ["2160p", "1080p", "720p"]},
-                         owner="市场部", tags='["发布会","夜间批次"]')
+    seeder.at(31).submit(
+        payload={"sourceUrl": "https://media.example.org/" + LONG, "transcode": ["2160p", "1080p", "720p"]},
+        owner="市场部",
+        tags='["发布会","夜间批次"]',
+    )
     job = seeder.start()
-    seeder.at(24).settle(job, Succeeded(json.dumps({"created": ["/v1/videos/1/playlists/1080p"]}), [
-        {"part": "2160p", "detail": "Out of memory while encoding; the source may be too large for this machine."}]))
+    seeder.at(24).settle(
+        job,
+        Succeeded(
+            json.dumps({"created": ["/v1/videos/1/playlists/1080p"]}),
+            [
+                {
+                    "part": "2160p",
+                    "detail": "Out of memory while encoding; the source may be too large for this machine.",
+                }
+            ],
+        ),
+    )
     found["partial"] = job[0]
     found["video"] = video(seeder, store, settings)
     waiting(seeder)
@@ -108,7 +170,9 @@ def video(seeder: Seeder, store, settings) -> int:
     """A video that can be watched."""
     import imageio_ffmpeg
 
-    job_id = seeder.at(12).submit(payload={"sourceUrl": "/v1/artifacts/7/content", "transcode": ["720p", "360p"]}, tags='["campaign","autumn"]')
+    job_id = seeder.at(12).submit(
+        payload={"sourceUrl": "/v1/artifacts/7/content", "transcode": ["720p", "360p"]}, tags='["campaign","autumn"]'
+    )
     job = seeder.start("render-2.512")
     resource = seeder.db.read().value("SELECT resource FROM jobs WHERE id = :id", id=job_id)
     with tempfile.TemporaryDirectory() as scratch:
@@ -116,35 +180,92 @@ def video(seeder: Seeder, store, settings) -> int:
         for name, size in (("720p", "1280x720"), ("360p", "640x360")):
             target = folder / "playlists" / name
             target.mkdir(parents=True)
-            subprocess.run([imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-f", "lavfi", "-i",
-                            f"gradients=s={size}:d=6:r=25:speed=0.02:n=4:seed=4:c0=0x0f3b4f:c1=0x1f8a70:c2=0xf2c14e:c3=0xd1495b",
-                            "-pix_fmt", "yuv420p", "-hls_playlist_type", "vod", str(target / "index.m3u8")], check=True)
-        subprocess.run([imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(folder / "playlists/720p/index.m3u8"), "-frames:v", "1",
-                        "-update", "1", str(folder / "poster.jpg")], check=True)
-        (folder / "index.m3u8").write_text("#EXTM3U\n" + "".join(
-            f"#EXT-X-STREAM-INF:BANDWIDTH={bandwidth},RESOLUTION={size}\nplaylists/{name}/index.m3u8\n"
-            for name, size, bandwidth in (("720p", "1280x720", 2600000), ("360p", "640x360", 700000))))
+            subprocess.run(
+                [
+                    imageio_ffmpeg.get_ffmpeg_exe(),
+                    "-v",
+                    "error",
+                    "-f",
+                    "lavfi",
+                    "-i",
+                    f"gradients=s={size}:d=6:r=25:speed=0.02:n=4:seed=4:c0=0x0f3b4f:c1=0x1f8a70:c2=0xf2c14e:c3=0xd1495b",
+                    "-pix_fmt",
+                    "yuv420p",
+                    "-hls_playlist_type",
+                    "vod",
+                    str(target / "index.m3u8"),
+                ],
+                check=True,
+            )
+        subprocess.run(
+            [
+                imageio_ffmpeg.get_ffmpeg_exe(),
+                "-v",
+                "error",
+                "-i",
+                str(folder / "playlists/720p/index.m3u8"),
+                "-frames:v",
+                "1",
+                "-update",
+                "1",
+                str(folder / "poster.jpg"),
+            ],
+            check=True,
+        )
+        (folder / "index.m3u8").write_text(
+            "#EXTM3U\n"
+            + "".join(
+                f"#EXT-X-STREAM-INF:BANDWIDTH={bandwidth},RESOLUTION={size}\nplaylists/{name}/index.m3u8\n"
+                for name, size, bandwidth in (("720p", "1280x720", 2600000), ("360p", "640x360", 700000))
+            )
+        )
         publish.folder(seeder.db, store, settings, folder, owner="media", job_id=job_id, attempt=1, name="hls")
-    for minutes, lines in ((11.9, ["source: h264 video, aac audio; 1280×720, 6.000 s"]), (11, ["720p: 1280×720, 6.000 s in 1 segments"]),
-                           (10.6, ["360p: 640×360, 6.000 s in 1 segments"])):
+    for minutes, lines in (
+        (11.9, ["source: h264 video, aac audio; 1280×720, 6.000 s"]),
+        (11, ["720p: 1280×720, 6.000 s in 1 segments"]),
+        (10.6, ["360p: 640×360, 6.000 s in 1 segments"]),
+    ):
         seeder.at(minutes).log(job, *lines)
-    fields = {"playlists": [{"name": name, "href": f"{resource}/playlists/{name}", "width": width, "height": height, "bandwidth": bandwidth,
-                             "duration": 6} for name, width, height, bandwidth in (("720p", 1280, 720, 2600000), ("360p", 640, 360, 700000))],
-              "poster": f"{resource}/poster.jpg", "warnings": []}
-    seeder.at(10.5).settle(job, Succeeded(json.dumps({"created": [one["href"] for one in fields["playlists"]]}), fields=json.dumps(fields)))
+    fields = {
+        "playlists": [
+            {
+                "name": name,
+                "href": f"{resource}/playlists/{name}",
+                "width": width,
+                "height": height,
+                "bandwidth": bandwidth,
+                "duration": 6,
+            }
+            for name, width, height, bandwidth in (("720p", 1280, 720, 2600000), ("360p", 640, 360, 700000))
+        ],
+        "poster": f"{resource}/poster.jpg",
+        "warnings": [],
+    }
+    seeder.at(10.5).settle(
+        job, Succeeded(json.dumps({"created": [one["href"] for one in fields["playlists"]]}), fields=json.dumps(fields))
+    )
     return job_id
 
 
 def running(seeder: Seeder) -> int:
     """Jobs at work; the id of the one to look at."""
     first = 0
-    for minutes, name, progress, stage, eta in ((6, "city-timelapse.mov", 83, "encoding 720p", 70), (4.2, LONG, 42, "encoding 1080p", 312),
-                                                (2.1, "lecture-04.mp4", 17, "encoding 1080p", 640), (0.4, "podcast-218.mkv", 3, "reading the source", None)):
-        seeder.at(minutes).submit(payload={"sourceUrl": f"https://media.example.org/{name}", "transcode": ["1080p", "720p"]},
-                                  owner="市场部" if name == LONG else "media", priority=Priority.HIGH)
+    for minutes, name, progress, stage, eta in (
+        (6, "city-timelapse.mov", 83, "encoding 720p", 70),
+        (4.2, LONG, 42, "encoding 1080p", 312),
+        (2.1, "lecture-04.mp4", 17, "encoding 1080p", 640),
+        (0.4, "podcast-218.mkv", 3, "reading the source", None),
+    ):
+        seeder.at(minutes).submit(
+            payload={"sourceUrl": f"https://media.example.org/{name}", "transcode": ["1080p", "720p"]},
+            owner="市场部" if name == LONG else "media",
+            priority=Priority.HIGH,
+        )
         job = seeder.start(f"render-{int(minutes) % 3 + 1}.4711")
         first = first or job[0]
-        seeder.at(minutes - 0.1).log(job, f"source: h264 video, aac audio; 1920×1080, {round(40 * minutes)}.480 s", "encoding 1080p with libx264")
+        seeder.at(minutes - 0.1).log(
+            job, f"source: h264 video, aac audio; 1920×1080, {round(40 * minutes)}.480 s", "encoding 1080p with libx264"
+        )
         seeder.at(0.05).report(job, progress, stage, eta)
     seeder.at(1.5).submit("demo.drill", {"seconds": 600, "unknownLength": True}, owner="alice", priority=Priority.HIGH)
     job = seeder.start("render-1.4711")
@@ -156,24 +277,46 @@ def waiting(seeder: Seeder) -> None:
     """Jobs that wait for a worker, for their time, for another attempt."""
     seeder.at(3).submit("demo.drill", {"seconds": 5, "failAttempts": 1}, owner="alice", priority=Priority.HIGH)
     job = seeder.start()
-    seeder.at(2.5).settle(job, Again(Problem("source-unavailable", "media.example.org did not answer within 10 s."), 400))
+    seeder.at(2.5).settle(
+        job, Again(Problem("source-unavailable", "media.example.org did not answer within 10 s."), 400)
+    )
     seeder.at(0)
     night = clock.after(5 * 3600)
-    for minutes, name, more in ((9, "archive-1998-tape-12.avi", {"not_before": night}), (2, "trailer_final_v2.mov", {}),
-                                (1.6, "年会花絮.mp4", {}), (1.2, "b-roll-17.mov", {}), (0.6, "b-roll-18.mov", {})):
-        seeder.at(minutes).submit(payload={"sourceUrl": f"https://media.example.org/{name}", "transcode": ["1080p"]}, **more)
+    for minutes, name, more in (
+        (9, "archive-1998-tape-12.avi", {"not_before": night}),
+        (2, "trailer_final_v2.mov", {}),
+        (1.6, "年会花絮.mp4", {}),
+        (1.2, "b-roll-17.mov", {}),
+        (0.6, "b-roll-18.mov", {}),
+    ):
+        seeder.at(minutes).submit(
+            payload={"sourceUrl": f"https://media.example.org/{name}", "transcode": ["1080p"]}, **more
+        )
 
 
 def hostile(seeder: Seeder) -> int:
     """A job whose every text tries to break the page."""
     owner = "mallory.with.a.very.long.owner.name.that.goes.on.and.on"
-    payload = {HOSTILE: HOSTILE, "big": 12345678901234567890123, "deep": [[[[[[["x"]]]]]]], "long": "wide" * 25_000, "url": "javascript:alert(4)"}
-    job_id = seeder.at(1).submit("demo.drill", payload, owner=owner, priority=Priority.HIGH,
-                                 tags=json.dumps([HOSTILE, "x" * 100], ensure_ascii=False))
+    payload = {
+        HOSTILE: HOSTILE,
+        "big": 12345678901234567890123,
+        "deep": [[[[[[["x"]]]]]]],
+        "long": "wide" * 25_000,
+        "url": "javascript:alert(4)",
+    }
+    job_id = seeder.at(1).submit(
+        "demo.drill",
+        payload,
+        owner=owner,
+        priority=Priority.HIGH,
+        tags=json.dumps([HOSTILE, "x" * 100], ensure_ascii=False),
+    )
     job = seeder.start(HOSTILE.replace("\x00", ""))
     seeder.log(job, HOSTILE, "y" * 5000, "\x1b[31mred\x1b[0m")
     seeder.report(job, 50, HOSTILE)
-    seeder.settle(job, Failed(Problem("drill-failed", HOSTILE, title=HOSTILE, errors=[{"part": HOSTILE, "detail": "z" * 3000}])))
+    seeder.settle(
+        job, Failed(Problem("drill-failed", HOSTILE, title=HOSTILE, errors=[{"part": HOSTILE, "detail": "z" * 3000}]))
+    )
     return job_id
 
 
@@ -185,20 +328,35 @@ def shoot(page, target: Path, url: str, full=True) -> None:
 
 
 def for_readme(browser, base: str, state: dict, found: dict[str, int]) -> None:
-    page = browser.new_context(storage_state=state, viewport={"width": 1240, "height": 780}, color_scheme="light", locale="en-GB").new_page()
+    page = browser.new_context(
+        storage_state=state, viewport={"width": 1240, "height": 780}, color_scheme="light", locale="en-GB"
+    ).new_page()
     shoot(page, ROOT / "docs/img/overview.png", f"{base}/ui/", full=False)
     shoot(page, ROOT / "docs/img/job.png", f"{base}/ui/jobs/{found['video']}", full=False)
 
 
 def every_page(browser, base: str, state: dict, found: dict[str, int], everything: Path) -> None:
     everything.mkdir(parents=True, exist_ok=True)
-    places = {"overview": "", "jobs": "jobs", "jobs-failed": "jobs?status=failed", "none": "jobs?q=nothing-like-it", "new": "new",
-              "form": "new/video.transcode", "drill": "new/demo.drill", "types": "types", "gone": "jobs/999999",
-              **{name: f"jobs/{job_id}" for name, job_id in found.items()}}
+    places = {
+        "overview": "",
+        "jobs": "jobs",
+        "jobs-failed": "jobs?status=failed",
+        "none": "jobs?q=nothing-like-it",
+        "new": "new",
+        "form": "new/video.transcode",
+        "drill": "new/demo.drill",
+        "types": "types",
+        "gone": "jobs/999999",
+        **{name: f"jobs/{job_id}" for name, job_id in found.items()},
+    }
     for theme in ("light", "dark"):
         for size, width, height in (("desktop", 1360, 860), ("phone", 390, 800)):
-            context = browser.new_context(storage_state=state, viewport={"width": width, "height": height}, color_scheme=theme,
-                                          locale="zh-CN" if (theme, size) == ("dark", "desktop") else "en-GB")
+            context = browser.new_context(
+                storage_state=state,
+                viewport={"width": width, "height": height},
+                color_scheme=theme,
+                locale="zh-CN" if (theme, size) == ("dark", "desktop") else "en-GB",
+            )
             page = context.new_page()
             for name, path in places.items():
                 shoot(page, everything / f"{name}-{size}-{theme}.png", f"{base}/ui/{path}")
@@ -207,7 +365,9 @@ def every_page(browser, base: str, state: dict, found: dict[str, int], everythin
             context.close()
     page = browser.new_context(viewport={"width": 1360, "height": 860}).new_page()
     shoot(page, everything / "sign-in.png", f"{base}/ui/sign-in")
-    wall = browser.new_context(storage_state=state, viewport={"width": 2560, "height": 1440}, color_scheme="dark").new_page()
+    wall = browser.new_context(
+        storage_state=state, viewport={"width": 2560, "height": 1440}, color_scheme="dark"
+    ).new_page()
     shoot(wall, everything / "wall.png", f"{base}/ui/", full=False)
 
 
@@ -219,9 +379,15 @@ def sign_in(browser, link: str) -> dict:
     return page.context.storage_state()
 
 
-FONTS = '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><include>/etc/fonts/fonts.conf</include>' + "".join(
-    f'<match target="pattern"><test name="family"><string>{name}</string></test><edit name="family" mode="prepend" binding="strong">'
-    '<string>Noto Sans CJK SC</string></edit></match>' for name in ("system-ui", "DejaVu Sans", "sans-serif")) + "</fontconfig>"
+FONTS = (
+    '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><include>/etc/fonts/fonts.conf</include>'
+    + "".join(
+        f'<match target="pattern"><test name="family"><string>{name}</string></test><edit name="family" mode="prepend" binding="strong">'
+        "<string>Noto Sans CJK SC</string></edit></match>"
+        for name in ("system-ui", "DejaVu Sans", "sans-serif")
+    )
+    + "</fontconfig>"
+)
 
 
 def main() -> None:
@@ -230,8 +396,9 @@ def main() -> None:
     os.environ["ACCEPTED_TEST_CLOCK"] = str(folder / "clock")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    settings = settings_module.load({}, data_dir=str(folder / "data"), port=str(port), keepalive="200ms",
-                                    test_clock=str(folder / "clock"))
+    settings = settings_module.load(
+        {}, data_dir=str(folder / "data"), port=str(port), keepalive="200ms", test_clock=str(folder / "clock")
+    )
     settings.data_dir.mkdir()
     db = Database(settings)
     models.prepare(db, settings)

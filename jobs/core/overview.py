@@ -7,9 +7,9 @@ from jobs.core.reads import LIST_LIMIT
 from jobs.core.states import Status
 from jobs.db import Reader, Row
 
-_COLUMNS = ", ".join(f"jobs.{name.strip()}" for name in """id, version, owner, type, queue, status, priority, progress, stage,
-    eta, error, attempt, max_attempts, next_attempt_at, created_at, updated_at, started_at, finished_at, cancel_requested_at,
-    not_before, due_at, retry_of, resource, tags""".split(","))
+_COLUMNS = ", ".join(f"jobs.{name}" for name in """
+    id version owner type queue status priority progress stage eta error attempt max_attempts next_attempt_at created_at
+    updated_at started_at finished_at cancel_requested_at not_before due_at retry_of resource tags""".split())
 _COLUMNS += f", CASE WHEN jobs.payload_size <= {LIST_LIMIT} THEN jobs.payload END AS payload"
 _GROUPS = 100  # (queue, priority, owner) groups that are asked for their next jobs
 
@@ -19,7 +19,8 @@ def running(reader: Reader, owner: str | None, limit: int) -> list[Row]:
     of_owner = "" if owner is None else "AND jobs.owner = :owner"
     return reader.all(f"""SELECT {_COLUMNS}, leases.started_at AS attempt_at, leases.worker
                           FROM leases JOIN jobs ON jobs.id = leases.job_id
-                          WHERE jobs.status = 'running' {of_owner} ORDER BY leases.started_at DESC, jobs.id DESC LIMIT :limit""",
+                          WHERE jobs.status = 'running' {of_owner}
+                          ORDER BY leases.started_at DESC, jobs.id DESC LIMIT :limit""",
                       owner=owner, limit=limit)
 
 
@@ -30,16 +31,23 @@ def waiting(reader: Reader, owner: str | None, limit: int, now: str) -> list[Row
                             GROUP BY queue, priority, owner HAVING sum(number) > 0
                             ORDER BY priority, queue, owner LIMIT {_GROUPS}""", owner=owner)
     found = [row for group in groups for row in reader.all(
-        f"""SELECT {_COLUMNS} FROM jobs WHERE status = 'queued' AND queue = :queue AND priority = :priority AND owner = :owner
+        f"""SELECT {_COLUMNS} FROM jobs
+            WHERE status = 'queued' AND queue = :queue AND priority = :priority AND owner = :owner
             ORDER BY due_at, id LIMIT :limit""", limit=limit, **group)]
-    return sorted(found, key=lambda row: (row.due_at > now, row.priority if row.due_at <= now else 0, row.due_at, row.id))[:limit]
+
+    def order(row: Row) -> tuple:
+        later = row.due_at > now
+        return later, 0 if later else row.priority, row.due_at, row.id
+
+    return sorted(found, key=order)[:limit]
 
 
 def lately(reader: Reader, owner: str | None, statuses: tuple[Status, ...], limit: int) -> list[Row]:
     """Jobs that ended in one of these states, the latest end first."""
     of_owner = "" if owner is None else "AND owner = :owner"
     found = [row for status in statuses for row in reader.all(
-        f"""SELECT {_COLUMNS} FROM jobs WHERE status = :status AND finished_at IS NOT NULL AND purged_at IS NULL {of_owner}
+        f"""SELECT {_COLUMNS} FROM jobs
+            WHERE status = :status AND finished_at IS NOT NULL AND purged_at IS NULL {of_owner}
             ORDER BY finished_at DESC LIMIT :limit""", status=status, owner=owner, limit=limit)]
     return sorted(found, key=lambda row: (row.finished_at, row.id), reverse=True)[:limit]
 
@@ -53,7 +61,8 @@ def history(reader: Reader, job_id: int, limit: int = 200) -> list[Row]:
 
 def attempts(reader: Reader, job_id: int, limit: int = 200) -> list[Row]:
     """The tries at a job, oldest first; the last `limit` of them."""
-    rows = reader.all("SELECT * FROM attempts WHERE job_id = :id ORDER BY attempt DESC LIMIT :limit", id=job_id, limit=limit)
+    rows = reader.all("SELECT * FROM attempts WHERE job_id = :id ORDER BY attempt DESC LIMIT :limit",
+                      id=job_id, limit=limit)
     return rows[::-1]
 
 

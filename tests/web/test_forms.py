@@ -38,8 +38,8 @@ def test_each_kind_of_field_has_its_control():
     assert (by_name["ratio"].default, by_name["dry"].default) == ("1", "false")
 
 
-PAYLOAD = {"source": "https://example.org/a", "sizes": ["s", "l"], "mode": "good", "count": 3, "ratio": 0.5, "dry": True,
-           "names": ["a", "b c"], "more": {"x": [1, "二"]}, "noteText": "one\ntwo"}
+PAYLOAD = {"source": "https://example.org/a", "sizes": ["s", "l"], "mode": "good", "count": 3, "ratio": 0.5,
+           "dry": True, "names": ["a", "b c"], "more": {"x": [1, "二"]}, "noteText": "one\ntwo"}
 
 
 def test_a_payload_survives_the_way_through_the_form():
@@ -51,7 +51,8 @@ def test_a_covered_secret_is_not_taken_for_the_secret():
 
 
 @pytest.mark.parametrize("sent, payload", [
-    ({}, {}), ({"payload.count": " "}, {}), ({"payload.count": "many"}, {"count": "many"}), ({"payload.count": "1.5"}, {"count": 1.5}),
+    ({}, {}), ({"payload.count": " "}, {}),
+    ({"payload.count": "many"}, {"count": "many"}), ({"payload.count": "1.5"}, {"count": 1.5}),
     ({"payload.more": "{not json"}, {"more": "{not json"}), ({"payload.names": " a \r\n\r\n b"}, {"names": ["a", "b"]}),
     ({"payload.dry": "maybe"}, {}), ({"payload.unknown": "x", "csrf": "y"}, {})])
 def test_what_cannot_be_read_stays_for_the_schema_to_judge(sent, payload):

@@ -27,8 +27,7 @@ def register(app: Flask) -> None:
     Babel(app, locale_selector=preferences.language)
     app.jinja_env.globals.update(
         asset=assets.asset, csrf=protection.token, reader=sign_in.reader, language=preferences.language,
-        language_tag=preferences.language_tag, languages=preferences.LANGUAGES, theme=preferences.theme, themes=preferences.THEMES,
-        words=words, statuses=list(Status), may_submit=access.may_submit, field_name=forms.field_name)
+        language_tag=preferences.language_tag, languages=preferences.LANGUAGES, theme=preferences.theme, words=words, statuses=list(Status), may_submit=access.may_submit, field_name=forms.field_name)
     app.jinja_env.filters["visible"] = tree.visible
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.register_blueprint(blueprint)
@@ -96,7 +95,8 @@ def _show_fault(error: Exception) -> tuple[str, int] | Exception:
     if isinstance(error, HTTPException):
         return error
     current_app.logger.exception("Request %s failed: %s %s", g.get("request_id"), request.method, request.path)
-    return _show_problem(Problem("internal-error", gettext("The server's log has more under number %(id)s.", id=g.get("request_id"))))
+    detail = gettext("The server's log has more under number %(id)s.", id=g.get("request_id"))
+    return _show_problem(Problem("internal-error", detail))
 
 
 @blueprint.errorhandler(Problem)

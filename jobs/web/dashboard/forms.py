@@ -1,7 +1,7 @@
 """A form out of a job type's schema, and the payload out of a form that was sent.
 
-What a browser sends is text; it is turned into JSON as far as the field's kind tells, and judged by the same schema as any
-other submission. Text that cannot be turned stays text, so that the schema's own message stands at the field.
+What a browser sends is text; it is turned into JSON as far as the field's kind tells, and judged by the same schema as
+any other submission. Text that cannot be turned stays text, so that the schema's own message stands at the field.
 """
 
 import json
@@ -114,7 +114,8 @@ def _choices(field: fields.Field) -> tuple[str, ...]:
     if isinstance(field, fields.Enum):
         members = list(field.enum)
         return tuple(str(one.value) if field.by_value else one.name for one in members)
-    return next((tuple(str(choice) for choice in one.choices) for one in field.validators if isinstance(one, validate.OneOf)), ())
+    known = next((one.choices for one in field.validators if isinstance(one, validate.OneOf)), ())
+    return tuple(str(choice) for choice in known)
 
 
 def _range(field: fields.Field) -> tuple[float | None, float | None]:

@@ -69,8 +69,10 @@ def _video(address: str, fields: dict[str, Any]) -> Video | None:
     if not isinstance(playlists, list) or not playlists or not all(isinstance(one, dict) for one in playlists):
         return None
     poster = fields.get("poster")
-    return Video(f"{address}/index.m3u8", poster if isinstance(poster, str) and poster.startswith("/v1/") else None, playlists)
+    safe = isinstance(poster, str) and poster.startswith("/v1/")
+    return Video(f"{address}/index.m3u8", poster if safe else None, playlists)
 
 
 def _file(row: Row) -> File:
-    return File(row.name, row.media_type, row.size, records.content_path(row), row.media_type in _PICTURES and row.size <= _SMALL)
+    picture = row.media_type in _PICTURES and row.size <= _SMALL
+    return File(row.name, row.media_type, row.size, records.content_path(row), picture)

@@ -45,7 +45,8 @@ def job_list() -> str:
 
 def job_rows() -> str:
     """The rows of these jobs, for a list that is on show."""
-    ids = tuple(int(one) for one in request.args.get("ids", "").split(",") if one.isascii() and one.isdigit() and len(one) < 19)
+    asked = request.args.get("ids", "").split(",")
+    ids = tuple(int(one) for one in asked if one.isascii() and one.isdigit() and len(one) < 19)
     rows = reads.page(site().db.read(), PAGE, owner=auth.caller().scope, ids=ids[:PAGE]) if ids else []
     return render_template("regions/rows.html", jobs=_show(rows))
 
@@ -79,7 +80,8 @@ def _whole(row: Row) -> dict[str, Any]:
     reader = site().db.read()
     artifacts = [one for one in records.of_job(reader, row.id) if one.kind != "upload"]
     return {
-        "job": _show([row])[0], "events": overview.history(reader, row.id), "lines": overview.log_tail(reader, row.id, LOG_LINES),
+        "job": _show([row])[0], "events": overview.history(reader, row.id),
+        "lines": overview.log_tail(reader, row.id, LOG_LINES),
         "attempts": {one.attempt: one for one in overview.attempts(reader, row.id)},
         "outcome": outcome.of(reader, row, artifacts), "base_url": base_url()}
 

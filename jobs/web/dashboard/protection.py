@@ -25,13 +25,13 @@ def check_form(form: Mapping[str, str] | None = None) -> None:
 
 
 def check_origin() -> None:
-    """The request comes from one of our pages, as far as the browser tells; asked before a big form is read. Problem 403."""
+    """The request comes from one of our pages, as far as the browser tells. Problem 403."""
     if not _same_origin():
         raise Problem("csrf")
 
 
 def _same_origin() -> bool:
-    """By Sec-Fetch-Site, which a page cannot set; by Origin for browsers without it; without either the token decides."""
+    """By Sec-Fetch-Site, which a page cannot set; else by Origin; without either the token alone decides."""
     site = request.headers.get("Sec-Fetch-Site")
     if site:
         return site in ("same-origin", "none")

@@ -134,10 +134,12 @@ def trouble(document: str | None) -> Trouble | None:
     slug = str(members.get("type", "")).rpartition("/")[2]
     kind = KINDS.get(slug)
     title = gettext(kind.title) if kind else tree.visible(members.get("title", ""))
-    parts = [(tree.visible(one.get("part") or one.get("pointer") or ""), tree.visible(one.get("detail", ""))[:tree.MAX_TEXT])
+    detail = tree.visible(members.get("detail") or "")[:4 * tree.MAX_TEXT]
+    parts = [(tree.visible(one.get("part") or one.get("pointer") or ""),
+              tree.visible(one.get("detail", ""))[:tree.MAX_TEXT])
              for one in members.get("errors") or () if isinstance(one, dict)]
-    return Trouble(slug if kind else "", members.get("status"), title, tree.visible(members.get("detail") or "")[:4 * tree.MAX_TEXT],
-                   gettext(kind.help) if kind else "", parts[:100])
+    return Trouble(slug if kind else "", members.get("status"), title, detail, gettext(kind.help) if kind else "",
+                   parts[:100])
 
 
 def show(rows: Iterable[Row], registry: Registry, caller: Caller) -> list[Shown]:

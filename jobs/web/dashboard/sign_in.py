@@ -12,7 +12,7 @@ from jobs.web.site import site
 
 
 def reader() -> Caller | None:
-    """Who looks at this page; None also when that cannot be found out, so that a page of bad news can still be shown."""
+    """Who looks at this page; None also when that cannot be found out: a page of bad news can then still be shown."""
     try:
         return auth.optional_caller()
     except (Problem, StorageUnavailable):

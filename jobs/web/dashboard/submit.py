@@ -24,6 +24,7 @@ from jobs.web.uploads import Incoming
 from jobs.work.job_type import JobType
 
 _FORM_PARTS = 500_000  # bytes of a form that are not files
+_OFFERED = ("priority", "notBefore", "maxAttempts", "timeout", "tags", "callbackUrl")
 _PAYLOAD, _OPTIONS = "#/payload", "#/options"
 
 
@@ -31,7 +32,9 @@ def choose() -> Response | str:
     """Which type shall it be."""
     auth.submitter()
     types = list(site().registry)
-    return redirect(url_for("ui.new_job_of", type_name=types[0].name)) if len(types) == 1 else render_template("new.html", types=types)
+    if len(types) == 1:
+        return redirect(url_for("ui.new_job_of", type_name=types[0].name))
+    return render_template("new.html", types=types)
 
 
 def new(type_name: str) -> str:
@@ -81,7 +84,7 @@ def _once(sent: MultiDict, files: dict[str, tuple[Incoming, str]]) -> str | None
 
 
 def _receive(received: ExitStack) -> tuple[MultiDict, dict[str, tuple[Incoming, str]]]:
-    """The form's fields, and (file, its name) by the payload member they are for; what is not kept goes with `received`."""
+    """The form's fields, and (file, its name) by the payload member it is for; what is not kept goes with `received`."""
     if request.mimetype != "multipart/form-data":
         return request.form, {}
 
@@ -90,7 +93,8 @@ def _receive(received: ExitStack) -> tuple[MultiDict, dict[str, tuple[Incoming, 
         received.callback(incoming.discard)
         return incoming
 
-    parser = FormDataParser(stream_factory=open_part, max_form_memory_size=_FORM_PARTS, max_form_parts=1000, silent=False)
+    parser = FormDataParser(stream_factory=open_part, max_form_memory_size=_FORM_PARTS, max_form_parts=1000,
+                            silent=False)
     try:
         _, form, files = parser.parse(request.stream, request.mimetype, request.content_length, request.mimetype_params)
     except ValueError as error:
@@ -113,13 +117,12 @@ def _page(declared: JobType, form: MultiDict, problem: Problem | None = None, fr
     for one in problem.extra.get("errors", ()) if problem else ():
         faults.setdefault(_field_of(one["pointer"]), []).append(one["detail"])
     known = forms.inputs(declared)
-    shown = {f"payload.{one.name}" for one in known} | {f"option.{name}" for name in ("priority", "notBefore", "tags", "maxAttempts",
-                                                                                     "timeout", "callbackUrl")}
+    shown = {forms.field_name(one) for one in known} | {f"option.{name}" for name in _OFFERED}
     elsewhere = [text for name, texts in faults.items() if name not in shown for text in texts]
     if problem and not faults:
         elsewhere = [problem.detail or problem.title]
-    return render_template("new_job.html", declared=declared, inputs=known, form=form, faults=faults, elsewhere=elsewhere,
-                           fresh=fresh, once=secrets.token_urlsafe(12))
+    return render_template("new_job.html", declared=declared, inputs=known, form=form, faults=faults,
+                           elsewhere=elsewhere, fresh=fresh, once=secrets.token_urlsafe(12))
 
 
 def _field_of(pointer: str) -> str:
