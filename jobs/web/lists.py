@@ -41,7 +41,7 @@ def list_changes() -> Response:
     position = watch.position()
     reader = site().db.read()
     if "since" not in request.args:
-        return _changes([], reads.latest(reader), limit, asked)
+        return _changes([], max(reads.latest(reader), reads.horizon(reader)), limit, asked)
     since = cursors.read_version(request.args["since"])
     if since < reads.horizon(reader):
         raise Problem("resync-required")
