@@ -26,7 +26,7 @@ _SLICE = 0.05  # seconds between looks at whether the drill was cancelled
     "fail_attempts": fields.Int(strict=True, data_key="failAttempts", load_default=0, validate=validate.Range(0, 100),
                                 metadata={"description": "How many attempts raise an exception before one works."}),
     "ignore_cancel": fields.Bool(data_key="ignoreCancel", load_default=False,
-                                 metadata={"description": "Do not stop when cancelled; it is then killed after the grace."}),
+                                 metadata={"description": "Do not stop when cancelled; be killed after the grace."}),
     "unknown_length": fields.Bool(data_key="unknownLength", load_default=False,
                                   metadata={"description": "Report progress without a total."}),
     "log_lines": fields.Int(strict=True, data_key="logLines", load_default=0, validate=validate.Range(0, 100_000),
@@ -34,8 +34,8 @@ _SLICE = 0.05  # seconds between looks at whether the drill was cancelled
     "artifact": fields.Str(load_default=None, allow_none=True, validate=validate.Length(1, 200),
                            metadata={"description": "Leave a text file of this name."}),
 })
-def drill(job, seconds, steps, value, fail, fail_status, partial, fail_attempts, ignore_cancel, unknown_length, log_lines,
-          artifact):
+def drill(job, seconds, steps, value, fail, fail_status, partial, fail_attempts, ignore_cancel, unknown_length,
+          log_lines, artifact):
     """Play any fate: take some time, succeed, fail, skip parts, ignore a cancel."""
     started = time.monotonic()
     with job.uncancelled() if ignore_cancel else nullcontext():

@@ -1,7 +1,7 @@
 """The dispatcher: keeps tickets in Redis for the work that is due, and sees to everything that has its time.
 
-Any number may run, one leads. What it puts into Redis is no truth: an emptied Redis is filled again, a Redis that is away
-is waited for, and nothing here is lost when the process dies.
+Any number may run, one leads. What it puts into Redis is no truth: an emptied Redis is filled again, one that is away is
+waited for, and nothing here is lost when the process dies.
 """
 
 import logging
@@ -101,28 +101,29 @@ class Dispatcher:
         self._signal = signum
 
     def dispatch(self) -> int:
-        """Make sure that every queue has a ticket for each job that is due, up to a small bound; how many were added."""
+        """Make sure that a queue has a ticket for each job that is due, up to a small bound; how many were added."""
         if self._redis is None:
             return 0
         added = 0
-        for row in self._db.read().all("SELECT queue FROM tallies WHERE status = 'queued' GROUP BY queue HAVING sum(number) > 0"):
+        for row in self._db.read().all(
+                "SELECT queue FROM tallies WHERE status = 'queued' GROUP BY queue HAVING sum(number) > 0"):
             if row.queue not in self._tickets:
                 self._tickets[row.queue] = tickets.Tickets(self._redis, row.queue)
             added += self._tickets[row.queue].refill(self._due(row.queue))
         return added
 
     def _due(self, queue: str) -> int:
-        """How many jobs of a queue may start now, counted no further than the bound; looks again when the next one may."""
+        """How many jobs of a queue may start now, counted up to the bound; looks again when the next one may."""
         reader, now = self._db.read(), clock.wire(clock.now())
-        later = reader.value("SELECT min(due_at) FROM jobs WHERE status = 'queued' AND queue = :queue AND due_at > :now",
-                             queue=queue, now=now)
+        later = reader.value(
+            "SELECT min(due_at) FROM jobs WHERE status = 'queued' AND queue = :queue AND due_at > :now", queue=queue, now=now)
         if later is not None:
             self._dispatch.due = min(self._dispatch.due, clock.monotonic() + max(clock.seconds_until(later), 0.0))
         return reader.value("""SELECT count(*) FROM (SELECT 1 FROM jobs WHERE status = 'queued' AND queue = :queue
                                AND due_at <= :now LIMIT :bound) AS due""", queue=queue, now=now, bound=self._bound)
 
     def _checkpoint(self) -> None:
-        """Move SQLite's log into the database while it is written; outside the turn of a writer it would never reset."""
+        """Move SQLite's log into the database while it is written; outside a writer's turn it would never reset."""
         if self._db.dialect != "sqlite":
             return
         try:

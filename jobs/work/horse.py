@@ -75,7 +75,8 @@ class Horse:
 
     def _work(self) -> tuple[Status | None, str | None]:
         """Claim, perform, settle; where the job then stands, and why this horse should retire, or None."""
-        row = self._persist(lambda tx: claim.claim_next(tx, self._queue, self._worker, self._registry.limits), durable=False)
+        limits = self._registry.limits
+        row = self._persist(lambda tx: claim.claim_next(tx, self._queue, self._worker, limits), durable=False)
         if row is None:
             return None, None
         self._channel.send(tell="claimed", id=row.id, attempt=row.attempt, type=row.type, owner=row.owner,

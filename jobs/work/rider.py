@@ -1,7 +1,7 @@
 """The rider: the worker's watch over one attempt, from the claim to its end, whatever becomes of the horse.
 
-Single-threaded. While the job runs it renews the lease, writes down what the horse reports, looks for a cancel, and puts
-the horse down when its time is up. Then it settles the attempt itself, guarded like every write.
+Single-threaded. While the job runs it renews the lease, writes down what the horse reports, looks for a cancel, and
+puts the horse down when its time is up. Then it settles the attempt itself, guarded like every write.
 """
 
 import logging
@@ -64,7 +64,8 @@ class Rider:
             self._dismount()
         if self._horse is None:
             self._db.close()
-            self._horse = Reins(lambda channel: Horse(self._settings, self._registry, self._queue, self._name, channel).run())
+            who = (self._settings, self._registry, self._queue, self._name)
+            self._horse = Reins(lambda channel: Horse(*who, channel).run())
         return self._horse.pid
 
     def ride(self, started: Callable[[], None], idle: Callable[[], None]) -> None:
@@ -158,7 +159,7 @@ class Rider:
                 or since >= self._settings.heartbeat or now - job.shown >= self._settings.keepalive)
 
     def _write_down(self, job: Attempt) -> bool:
-        """Beat the lease and put on disk what the horse has reported, in one transaction; False when the lease is lost."""
+        """Beat the lease and put on disk what the horse has reported, at once; False when the lease is lost."""
         now = clock.monotonic()
         if now < self._storage_back:
             return True
@@ -188,7 +189,7 @@ class Rider:
         return True
 
     def _is_settled(self, job: Attempt) -> bool:
-        """Whether the lease is gone because the horse has settled the job meanwhile: it said that it left before it did."""
+        """Whether the lease is gone because the horse has settled the job: it said that it left before it did."""
         self._words.extend(self._horse.listen(0))
         return job.left or any(word["tell"] == "left" for word in self._words)
 
@@ -282,7 +283,7 @@ class Rider:
         self._dismount()
 
     def _persist(self, function: Callable[[Transaction], T]) -> T | None:
-        """Write, however long the database takes to be writable again; a worker that must stop leaves it to the sweeper."""
+        """Write, however long the database cannot be written; a worker that must stop leaves it to the sweeper."""
         while True:
             try:
                 return self._db.write(function)

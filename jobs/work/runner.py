@@ -1,4 +1,4 @@
-"""One attempt at a job, from its row to its outcome: load the type → load the payload → run the handler → judge the result."""
+"""One attempt at a job, from its row to its outcome: find the type → load the payload → run the handler → judge."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from jobs.work.context import Context
 from jobs.work.job_type import JobType, Registry
 
 CLEANUP_SECONDS = 30
-_BACKOFF = (2, 10, 60, 300)  # seconds before attempt 2, 3, …; each varied by a quarter, so that retries do not march in step
+_BACKOFF = (2, 10, 60, 300)  # seconds before attempt 2, 3, …; varied by a quarter, so that retries do not march in step
 _log = logging.getLogger(__name__)
 
 

@@ -52,7 +52,8 @@ class Sweeper:
 
         def end(tx):
             # The last look, inside the transaction: a beat that came meanwhile saves the attempt.
-            beat = tx.value("SELECT beat FROM leases WHERE job_id = :id AND attempt = :attempt", id=row.job_id, attempt=row.attempt)
+            beat = tx.value("SELECT beat FROM leases WHERE job_id = :id AND attempt = :attempt",
+                            id=row.job_id, attempt=row.attempt)
             return lifecycle.lose(tx, row.job_id, row.attempt, problem) if beat == row.beat else None
 
         status = self._db.write(end)
@@ -61,7 +62,8 @@ class Sweeper:
         return status is not None
 
     def _end_never_started(self) -> int:
-        late = self._db.read().all("SELECT id FROM jobs WHERE status = 'queued' AND start_by IS NOT NULL AND start_by <= :now "
-                                   "ORDER BY start_by LIMIT :limit", now=clock.wire(clock.now()), limit=_BATCH)
+        late = self._db.read().all(
+            "SELECT id FROM jobs WHERE status = 'queued' AND start_by IS NOT NULL AND start_by <= :now "
+            "ORDER BY start_by LIMIT :limit", now=clock.wire(clock.now()), limit=_BATCH)
         ended = [row.id for row in late if self._db.write(lambda tx, id=row.id: lifecycle.expire_queued(tx, id))]
         return len(ended)

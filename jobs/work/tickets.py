@@ -1,7 +1,7 @@
 """Tickets: RQ's jobs, as we use them. One is a permit to run the next due job of a queue; it names no job.
 
-So a ticket that is lost, doubled or left over is harmless: the dispatcher keeps as many as there is due work, and a worker
-that finds nothing to claim lets its ticket go. Each has an id of its own, is written as JSON, and expires by itself.
+So a ticket that is lost, doubled or left over is harmless: the dispatcher keeps as many as there is due work, and a
+worker that finds nothing to claim lets its ticket go. Each has an id of its own, is written as JSON, and expires by itself.
 """
 
 import redis

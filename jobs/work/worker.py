@@ -50,7 +50,8 @@ class Worker(rq.Worker):
                          worker_ttl=WORKER_TTL, log_job_description=False)
         self._settings = settings
         self._quick = doorbell.connect(settings.redis_url)  # while a job runs nothing may wait for Redis
-        self._rider = Rider(settings, registry, doorbell.Doorbell(settings.redis_url), queue, name, lambda: self._must_end)
+        bell = doorbell.Doorbell(settings.redis_url)
+        self._rider = Rider(settings, registry, bell, queue, name, lambda: self._must_end)
         self._must_end: float | None = None
         self._signal: int | None = None
         self._announced: tuple[str, float] = ("", 0.0)

@@ -25,14 +25,9 @@ from jobs.db import Database
 
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = Path(__file__).parent / "types"
-SHORT = {"lease": "2", "heartbeat": "300ms", "grace": "1", "drain": "1", "keepalive": "1", "workers": "1", "job_modules": str(TYPES)}
+SHORT = {"lease": "2", "heartbeat": "300ms", "grace": "1", "drain": "1", "keepalive": "1", "workers": "1",
+         "job_modules": str(TYPES)}
 TERMINAL = {"succeeded", "failed", "cancelled", "partialSuccess"}
-_RUN = {
-    "worker": "import sys; from jobs import logs, settings, types; logs.set_up(); from jobs.work import worker; s = settings.load(); "
-              "sys.exit(worker.main(s, types.load_registry(s), 'default'))",
-    "dispatcher": "import sys; from jobs import logs, settings, types; logs.set_up(); from jobs.work import dispatcher; s = settings.load(); "
-                  "sys.exit(dispatcher.main(s, types.load_registry(s)))",
-}
 
 
 def wait_for(condition, timeout=15.0, what="the condition"):
@@ -85,8 +80,8 @@ class House:
 
     def start_redis(self):
         """A new, empty Valkey on the same socket."""
-        self.valkey = self._popen([get_binary_path(), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self._short),
-                                   "--appendonly", "no", "--save", ""])
+        self.valkey = self._popen([get_binary_path(), "--port", "0", "--unixsocket", str(self.socket),
+                                   "--dir", str(self._short), "--appendonly", "no", "--save", ""])
         wait_for(self._redis_answers, what="Valkey")
 
     def _redis_answers(self):
@@ -102,7 +97,7 @@ class House:
 
     def start(self, role):
         """Start a worker or a dispatcher; its Popen."""
-        process = self._popen([sys.executable, "-c", _RUN[role]], env=os.environ | self.settings.environment)
+        process = self._popen([sys.executable, "-m", "jobs.cli", role], env=os.environ | self.settings.environment)
         if role == "worker":
             wait_for(lambda: self.horses(process.pid), what="a horse")
         return process
