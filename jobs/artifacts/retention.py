@@ -114,9 +114,8 @@ class Retention:
 def _expire_uploads(tx: Transaction, limit: int) -> int:
     """Uploads that no job took in time, or whose last job is gone."""
     return tx.run("""UPDATE artifacts SET state = 'doomed' WHERE id IN (
-                       SELECT id FROM artifacts WHERE state = 'whole' AND expires_at <= :now
-                       AND NOT EXISTS (SELECT 1 FROM artifact_uses WHERE artifact_id = artifacts.id)
-                       ORDER BY expires_at LIMIT :limit)""", now=tx.now, limit=limit)
+                       SELECT id FROM artifacts WHERE state = 'whole' AND expires_at <= :now ORDER BY expires_at LIMIT :limit)""",
+                  now=tx.now, limit=limit)
 
 
 def _drop(tx: Transaction, ids: list[int]) -> int:

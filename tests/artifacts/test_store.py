@@ -156,6 +156,14 @@ def test_a_service_that_is_away_is_storage_unavailable(store, made, monkeypatch)
     assert local.exists()
 
 
+def test_what_was_made_long_ago_and_is_stored_now_is_young(store, made):
+    for key, content in (("jobs/1/a", b"x"), ("jobs/1/b", {"x": b"y"})):
+        local = made(content)
+        os.utime(local, (0, 0))
+        (store.put_folder if isinstance(content, dict) else store.put_file)(local, key)
+    assert all(-60 < leaf.age < 60 for leaf in store.leaves())
+
+
 # What only a local folder can meet
 
 
