@@ -325,7 +325,7 @@ def test_a_page_of_another_origin_in_a_browser(house, alice, chromium_path):
         answers = []
         for origin in (allowed, f"http://localhost:{port}"):
             page = browser.new_page()
-            page.goto(f"{origin}/pytest.ini")
+            page.goto(f"{origin}/")
             answers.append(page.evaluate("""async ([url, key]) => {
                 try {
                     const answer = await fetch(url + "/v1/jobs", {method: "POST", body: '{"type": "test.parked"}', headers: {
