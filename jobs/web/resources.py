@@ -20,7 +20,7 @@ from jobs.web.site import base_url, site
 blueprint = Blueprint("resources", __name__)
 
 
-@blueprint.get("/v1/<collection>")
+@blueprint.get("/v1/<collection:collection>")
 def list_resources(collection: str) -> Response:
     """The collection, newest first; so that a client can reconcile when the jobs have expired."""
     _check(collection)
@@ -42,7 +42,7 @@ def list_resources(collection: str) -> Response:
                 {"Link": f'<{following}>; rel="next"'} if following else None)
 
 
-@blueprint.get("/v1/<collection>/<id:resource_id>")
+@blueprint.get("/v1/<collection:collection>/<id:resource_id>")
 @auth.signable
 def get_resource(collection: str, resource_id: int) -> Response:
     """The resource; while it is being made, with a link to the job that makes it."""
@@ -52,7 +52,7 @@ def get_resource(collection: str, resource_id: int) -> Response:
     return show(resources.render(row), monitor)
 
 
-@blueprint.delete("/v1/<collection>/<id:resource_id>")
+@blueprint.delete("/v1/<collection:collection>/<id:resource_id>")
 def delete_resource(collection: str, resource_id: int) -> Response:
     """Remove it and what it names. Problem 409 while it is being made."""
     known()
@@ -63,7 +63,7 @@ def delete_resource(collection: str, resource_id: int) -> Response:
     return Response(status=204)
 
 
-@blueprint.get("/v1/<collection>/<id:resource_id>/<path:path>")
+@blueprint.get("/v1/<collection:collection>/<id:resource_id>/<path:path>")
 def get_part(collection: str, resource_id: int, path: str) -> Response:
     """A member that the resource names (`playlists/720p`), else one of its files."""
     row = _find(collection, resource_id)

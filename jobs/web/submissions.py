@@ -21,7 +21,6 @@ from jobs.db import Row
 from jobs.errors import Problem, StorageUnavailable
 from jobs.web import auth, bodies, conditional, inputs, negotiation, results, schemas, watch
 from jobs.web.conditional import Asked
-from jobs.web.problems import not_found
 from jobs.web.queries import known
 from jobs.web.site import base_url, site
 from jobs.work.job_type import OPTIONS, JobType
@@ -46,13 +45,11 @@ def post_job() -> Response:
             or submit(caller, declared, prepare(caller, declared, body.get("payload", {}), options, at="#/payload"), body))
 
 
-@blueprint.post("/v1/<collection>")
+@blueprint.post("/v1/<collection:collection>")
 def post_to_collection(collection: str) -> Response:
     """Submit a job by its collection: the payload's members and the options side by side."""
-    declared = site().registry.by_collection(collection)
-    if declared is None:
-        raise not_found()
     known("wait")
+    declared = site().registry.by_collection(collection)
     caller = auth.submitter()
     body = bodies.read_object()
     options = {name: value for name, value in body.items() if name in OPTIONS}

@@ -200,8 +200,10 @@ def own_live(tmp_path):
 @pytest.fixture(scope="session")
 def house(tmp_path_factory):
     """A running server of two web processes, with the job types of `tests/web/types`."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        page = f"http://127.0.0.1:{probe.getsockname()[1]}"        # an origin that a test can serve
     with Stack(tmp_path_factory.mktemp("house"), web_processes=2, workers=2, web_threads=4, job_modules=ROOT / "tests/web/types",
-               cors_origins="https://app.example", trusted_proxies="127.0.0.2/32") as stack:
+               cors_origins=f"https://app.example {page}", trusted_proxies="127.0.0.2/32") as stack:
         yield stack
 
 
