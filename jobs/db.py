@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from jobs.engines import Postgres, Sqlite, storage_error
 from jobs.errors import StorageUnknown
 from jobs.settings import Settings
-from jobs.sql import Reader, Row, SteadyReader, Transaction, placeholders
+from jobs.sql import Reader, Row, SharedReader, Transaction, placeholders
 from jobs.turn import Turn
 
 __all__ = ["Database", "Reader", "Row", "Transaction", "placeholders"]
@@ -39,7 +39,7 @@ class _Call:
 
 
 class Database:
-    """Connections are opened lazily, per thread, and again after a fork."""
+    """Connections are opened when they are needed, and again after a fork."""
 
     def __init__(self, settings: Settings, announce: Callable[[dict], Any] | None = None):
         self._settings = settings
@@ -51,7 +51,7 @@ class Database:
         _everyone.add(self)
 
     def _reset(self) -> None:
-        self._local = threading.local()
+        self._reader = SharedReader(lambda: self._connect(read_only=True), self.dialect)
         self._writer: Any = None
         self._queue_lock = threading.Lock()
         self._waiting: list[_Call] = []
@@ -62,11 +62,8 @@ class Database:
     # Reading
 
     def read(self) -> Reader:
-        """A reader on this thread's own read-only connection. StorageUnavailable when it cannot be opened."""
-        reader = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = SteadyReader(lambda: self._connect(read_only=True), self._engine.is_broken, self.dialect)
-        return reader
+        """The reader, for any thread; it cannot write."""
+        return self._reader
 
     # Writing
 
@@ -138,7 +135,7 @@ class Database:
             committing = True
             connection.execute("COMMIT")
         except BaseException as error:
-            self._discard_writer()  # whatever state it is in, the next batch starts on a fresh connection
+            self._give_up_connections()
             committed = committing and self._engine.committed(mark)
             if committed is None:
                 raise StorageUnknown from error
@@ -146,19 +143,23 @@ class Database:
                 raise
         return transaction.messages
 
-    def _begin(self, durable: bool) -> tuple[Any, Any]:
-        """A connection on which a transaction has begun, and the transaction's mark. A connection that has gone stale is replaced."""
-        fresh = self._writer is None
+    def _begin(self, durable: bool, again: bool = True) -> tuple[Any, Any]:
+        """A connection on which a transaction has begun, and the transaction's mark. What fails here is tried once more, afresh."""
+        if self._writer is None:
+            self._writer = self._connect(read_only=False)
         try:
-            if fresh:
-                self._writer = self._connect(read_only=False)
             return self._writer, self._engine.begin(self._writer, durable)
         except Exception:
-            stale = not fresh and self._engine.is_broken(self._writer)
-            self._discard_writer()
-            if not stale:
+            self._give_up_connections()
+            if not again:
                 raise
-        return self._begin(durable)
+        return self._begin(durable, again=False)
+
+    def _give_up_connections(self) -> None:
+        """The writer's, whatever state it is in, and those of readers: SQLite shares state between them, so that one
+        which was opened while the disk was read-only spoils them all."""
+        self._discard_writer()
+        self._reader.forget()
 
     def _run_one(self, transaction: Transaction, call: _Call) -> None:
         connection, rung = transaction._connection, len(transaction.messages)
@@ -204,12 +205,8 @@ class Database:
         return self._turn.holder() if self._turn else None
 
     def close(self) -> None:
-        """Close every connection of this thread and the writer; required of a parent before it forks."""
-        reader = getattr(self._local, "reader", None)
-        if reader is not None:
-            reader.close()
-            del self._local.reader
-        self._discard_writer()
+        """Close every connection; required of a parent before it forks."""
+        self._give_up_connections()
         if self._turn:
             self._turn.close()
         self._engine.closed()
@@ -233,7 +230,7 @@ class Database:
     def _after_fork(self) -> None:
         """In a child: nothing of the parent's is used, nor closed; only the turn's descriptor, which bears no lock of ours."""
         self._engine.forked()
-        _inherited.append((self._local, self._writer))
+        _inherited.append((self._reader, self._writer))
         if self._turn:
             self._turn.close()
         self._reset()

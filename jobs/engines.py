@@ -52,10 +52,6 @@ class Sqlite:
         """After a COMMIT that failed: no. With a write-ahead log it shows only once every step has worked."""
         return False
 
-    def is_broken(self, connection: sqlite3.Connection) -> bool:
-        """A connection to a file does not break."""
-        return False
-
     def closed(self) -> None:
         """Every connection of this process is closed; it may fork."""
         self._open = False
@@ -115,10 +111,6 @@ class Postgres:
                 return status == "committed"
             time.sleep(0.1)
         return None
-
-    def is_broken(self, connection: Any) -> bool:
-        """Whether the server, or something on the way to it, has dropped the connection."""
-        return connection.closed or connection.broken
 
     def closed(self) -> None:
         """Every connection of this process is closed."""

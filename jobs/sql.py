@@ -3,7 +3,9 @@
 SQL is plain text with `:name` parameters that SQLite and PostgreSQL both understand.
 """
 
+import contextlib
 import re
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -47,10 +49,13 @@ class Reader:
         return self._ask(sql, parameters, _value)
 
     def _ask(self, sql: str, parameters: dict[str, Any], take: Callable[[Any], Any]) -> Any:
+        return self._run(self._connection, sql, parameters, take)
+
+    def _run(self, connection: Any, sql: str, parameters: dict[str, Any], take: Callable[[Any], Any]) -> Any:
         if self.dialect == "postgresql":
             sql = _for_psycopg(sql)
         try:
-            return take(self._connection.execute(sql, parameters))
+            return take(connection.execute(sql, parameters))
         except Exception as error:
             fault = storage_error(error)
             if fault is None:
@@ -58,25 +63,46 @@ class Reader:
             raise fault from error
 
 
-class SteadyReader(Reader):
-    """A reader that outlives its connection: a server that came back is asked again."""
+class SharedReader(Reader):
+    """A reader for all threads: each statement borrows a connection, and opens one when none is idle.
 
-    def __init__(self, connect: Callable[[], Any], is_broken: Callable[[Any], bool], dialect: str):
-        super().__init__(connect(), dialect)
-        self._connect, self._is_broken = connect, is_broken
+    What fails on a connection that had lain idle is asked again on a fresh one, since a server may have come back.
+    """
 
-    def close(self) -> None:
-        """Close its connection."""
-        self._connection.close()
+    def __init__(self, connect: Callable[[], Any], dialect: str):
+        super().__init__(None, dialect)
+        self._connect = connect
+        self._idle: deque[Any] = deque()
+        self._generation = 0
+
+    def forget(self) -> None:
+        """Close what is idle now, and what is in use when it comes back."""
+        self._generation += 1
+        while self._idle:
+            _close(self._idle.pop())
 
     def _ask(self, sql: str, parameters: dict[str, Any], take: Callable[[Any], Any]) -> Any:
+        generation = self._generation
         try:
-            return super()._ask(sql, parameters, take)
+            connection, fresh = self._idle.pop(), False
+        except IndexError:
+            connection, fresh = self._connect(), True
+        try:
+            answer = self._run(connection, sql, parameters, take)
         except StorageUnavailable:
-            if not self._is_broken(self._connection):
+            _close(connection)
+            self.forget()
+            if fresh:
                 raise
-        self._connection = self._connect()
-        return super()._ask(sql, parameters, take)
+            return self._ask(sql, parameters, take)
+        except BaseException:
+            _close(connection)      # in whatever state it is
+            raise
+        if generation == self._generation:
+            self._idle.append(connection)
+        else:
+            _close(connection)
+        return answer
 
 
 class Transaction(Reader):
@@ -113,6 +139,11 @@ class Transaction(Reader):
         """Write the sequence back; the door calls this once per batch."""
         if self._version is not None:
             self.run("UPDATE meta SET value = :value WHERE name = 'version'", value=self._version)
+
+
+def _close(connection: Any) -> None:
+    with contextlib.suppress(Exception):    # given up anyway
+        connection.close()
 
 
 def _rows(cursor: Any) -> list[Row]:

@@ -9,7 +9,7 @@ import logging
 from jobs import clock
 from jobs.core import lifecycle
 from jobs.db import Database, Row
-from jobs.errors import Problem, StorageUnavailable
+from jobs.errors import Problem
 
 _BATCH = 100
 _log = logging.getLogger(__name__)
@@ -25,12 +25,8 @@ class Sweeper:
         self._looked = clock.monotonic()
 
     def sweep(self) -> int:
-        """End what has to be ended; how many jobs that were. StorageUnavailable: nobody's silence counts."""
-        try:
-            return self._end_lost() + self._end_never_started()
-        except StorageUnavailable:
-            self._still.clear()     # a beat that cannot be written is no sign of death
-            raise
+        """End what has to be ended; how many jobs that were."""
+        return self._end_lost() + self._end_never_started()
 
     def _end_lost(self) -> int:
         since, self._looked = self._looked, clock.monotonic()
@@ -38,7 +34,7 @@ class Sweeper:
         step = min(self._looked - since, self._lease / 3)
         leases = self._db.read().all("SELECT job_id, attempt, worker, beat FROM leases")
         if leases:
-            self._db.check()
+            self._db.check()    # a beat that cannot be written is no sign of death: while this raises no time counts
         self._still = {(row.job_id, row.attempt): (row.beat, self._stood(row, step)) for row in leases}
         lost = [row for row in leases if self._still[row.job_id, row.attempt][1] > self._lease]
         return sum(self._lose(row) for row in lost)

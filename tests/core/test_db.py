@@ -11,6 +11,7 @@ import pytest
 
 from jobs.core import idempotency, submission
 from jobs.core.idempotency import Claim
+from jobs.db import Database
 from jobs.errors import StorageUnavailable
 from tests.core import given
 from tests.stack import ROOT, wait_for
@@ -295,6 +296,23 @@ def test_a_connection_lost_within_a_transaction_stores_nothing(db, outside):
         db.write(broken)
     assert counted(db) == 0
     assert db.write(lambda tx: tx.run(COUNT)) == 1
+
+
+@on_postgres
+def test_a_version_is_seen_before_any_later_one_is_taken(db, outside):
+    """Of two processes: the second waits at the door until the first has committed, however long that takes."""
+    held, let_go = threading.Event(), threading.Event()
+    other = Database(db.configuration)
+    first = write_aside(db, lambda tx: (submission.accept(tx, given.asked()).job.version, held.set(), let_go.wait(30))[0])
+    assert held.wait(30)
+    second = write_aside(other, lambda tx: submission.accept(tx, given.asked()).job.version)
+    try:
+        wait_for(lambda: outside.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone(),
+                 what="the second to wait")
+    finally:
+        let_go.set()
+    assert first()[0] < second()[0]
+    other.close()
 
 
 def write_aside(db, closure):

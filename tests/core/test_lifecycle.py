@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from jobs.core import lifecycle, tallies
+from jobs.core import journal, lifecycle, tallies
 from jobs.core.outcome import Again, Cancelled, Failed, Succeeded
 from jobs.core.states import Status
 from jobs.errors import Problem
@@ -163,3 +163,12 @@ def test_the_resource_follows_its_job(db, outcome, status):
     assert json.loads(row.fields) == ({"source": "x", "n": 1} if status == "ready" else {"source": "x"})
     types = [event.type for event in db.read().all("SELECT type FROM events ORDER BY id")]
     assert (f"report.{status}" in types) == (status in ("ready", "failed"))
+
+
+def test_a_late_workers_lines_are_dropped(db):
+    job = given.running(db)
+    db.write(lambda tx: lifecycle.lose(tx, job.id, 1, Problem("worker-lost")))
+    given.claimed(db)
+    for attempt, text in ((1, "late"), (2, "in time")):
+        db.write(lambda tx: journal.write(tx, job.id, attempt, [("2026-01-01T00:00:00.000Z", text)]))
+    assert [row.line for row in journal.read(db.read(), job.id)] == ["in time"]
