@@ -1,18 +1,22 @@
 """Shared fixtures, and the tally of what this machine could not run."""
 
+import json
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.stack import Stack
+from tests.stack import ROOT, Stack
 
 CHROMIUM = "browser tests (no Chromium: apt-get install chromium)"
 POSTGRES = "PostgreSQL tests (no server: apt-get install postgresql)"
+NODE = "tests with JavaScript clients (no Node.js: apt-get install nodejs npm)"
 _left_out: set[str] = set()
 
 
@@ -51,6 +55,31 @@ def chromium_path() -> str:
         if path := shutil.which(name):
             return path
     _lacking(CHROMIUM)
+
+
+@pytest.fixture(scope="session")
+def node() -> Callable[[str, Any], Any]:
+    """Run a script of tests/javascript: `node("verify.mjs", given)` hands it JSON and gives what it prints as JSON.
+
+    The public libraries that the scripts use are installed beside them when package.json has changed.
+    """
+    if not (shutil.which("npm") and shutil.which("node")):
+        _lacking(NODE)
+    folder = ROOT / "tests" / "javascript"
+    wanted, installed = folder / "package.json", folder / "node_modules" / ".installed"
+    if not installed.exists() or installed.read_bytes() != wanted.read_bytes():
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"], cwd=folder,
+                              capture_output=True, text=True)
+        if done.returncode:
+            _lacking(f"tests with JavaScript clients (npm cannot install them: {done.stderr.strip()[-200:]})")
+        installed.write_bytes(wanted.read_bytes())
+
+    def run(script: str, given: Any) -> Any:
+        done = subprocess.run(["node", script], cwd=folder, input=json.dumps(given), capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
 
 
 @pytest.fixture(scope="session")

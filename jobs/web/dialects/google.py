@@ -158,7 +158,8 @@ def _metadata(job: Row) -> dict[str, Any]:
     return {
         "progress": job.progress, "status": job.status, "type": job.type, "stage": job.stage, "attempt": job.attempt,
         "createTime": job.created_at, "updateTime": job.updated_at, "startTime": job.started_at,
-        "endTime": job.finished_at, "cancelRequestTime": job.cancel_requested_at, "expireTime": job.expires_at, "resource": job.resource}
+        "endTime": job.finished_at, "cancelRequestTime": job.cancel_requested_at, "expireTime": job.expires_at,
+        "resource": job.resource}
 
 
 def _name(job: Row, parent: str | None) -> str:
