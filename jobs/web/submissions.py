@@ -18,7 +18,7 @@ from jobs.core.idempotency import Claim, KeyReused
 from jobs.core.states import Priority
 from jobs.core.submission import Accepted, Submission
 from jobs.db import Row
-from jobs.errors import Problem, StorageUnavailable
+from jobs.errors import Problem, StorageUnknown
 from jobs.web import auth, bodies, conditional, inputs, negotiation, results, schemas, watch
 from jobs.web.conditional import Asked
 from jobs.web.queries import known
@@ -115,7 +115,7 @@ def store(asked: Submission, claim: Claim | None = None) -> Accepted:
         accepted = site().db.write(lambda tx: submission.accept(tx, asked))
     except KeyReused:
         raise Problem("idempotency-key-reused") from None
-    except StorageUnavailable:
+    except StorageUnknown:
         stored = earlier(claim)  # the answer to a COMMIT may get lost on its way: the key tells what became of it
         if stored is None:
             raise
