@@ -82,6 +82,7 @@ class Job(Base):
         CheckConstraint("progress BETWEEN 0 AND 100", name="progress_range"),
         Index("jobs_version", "version", unique=True),
         Index("jobs_owner", "owner", "id"),
+        Index("jobs_status", "status", "id", **_where("purged_at IS NULL")),
         Index("jobs_owner_version", "owner", "version"),
         Index("jobs_queued", "queue", "priority", "owner", "due_at", "id", **_where("status = 'queued'")),
         Index("jobs_due", "queue", "due_at", **_where("status = 'queued'")),

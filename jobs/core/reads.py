@@ -60,10 +60,12 @@ def page(reader: Reader, limit: int, before: int | None = None, owner: str | Non
         where("id < :before", before=before)
     if owner is not None:
         where("owner = :owner", owner=owner)
-    for column, wanted in (("status", status), ("type", type), ("id", ids)):
+    # The index of statuses is for one status of all owners; else it would lead through everybody's jobs, or to sorting them.
+    by_status = "status" if owner is None and len(status) == 1 else "coalesce(status, '')"
+    for name, expression, wanted in (("status", by_status, status), ("type", "type", type), ("id", "id", ids)):
         if wanted:
-            names, named = placeholders(f"{column}_", wanted)
-            where(f"{column} IN ({names})", **named)
+            names, named = placeholders(f"{name}_", wanted)
+            where(f"{expression} IN ({names})", **named)
     for number, (statuses, types) in enumerate(either):
         of_status, status_values = placeholders(f"either_status{number}_", statuses)
         of_type, type_values = placeholders(f"either_type{number}_", types)

@@ -1,6 +1,6 @@
 """Shows that the tests hold the guards: takes one away at a time, in a copy of the tree, and expects them to fail.
 
-    python tests/faults/mutate.py           some minutes; the exit code is the number of guards that nobody missed
+    python tests/faults/mutate.py           some minutes; the exit code is the number of guards whose absence nobody notices
 
 Not part of `./run test`: run it after a change to what it mutates. A guard whose text has changed is reported.
 """
@@ -71,7 +71,7 @@ def main() -> int:
                 verdict = "NOT FOUND: its text has changed"
             else:
                 path.write_text(text.replace(guard.text, guard.without))
-                verdict = "missed by the tests" if fails(tree, guard.tests) else "NOT MISSED"
+                verdict = "its absence is noticed" if fails(tree, guard.tests) else "NOT NOTICED"
                 path.write_text(text)
             missed += verdict.startswith("NOT")
             print(f"{guard.name:40} {verdict}", flush=True)
