@@ -4,17 +4,18 @@ First the more urgent; among equals the owner with fewer running jobs, then the 
 one that became due first. Types at their limit of concurrent jobs wait.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from jobs.core import lifecycle
+from jobs.core import cleanups, lifecycle
 from jobs.db import Row, Transaction, placeholders
 
 
-def claim_next(tx: Transaction, queue: str, worker: str, limits: Mapping[str, int] | None = None) -> Row | None:
+def claim_next(tx: Transaction, queue: str, worker: str, limits: Mapping[str, int] | None = None,
+               cleaned: Collection[str] = ()) -> Row | None:
     """Start the next due job of `queue` and answer its row, or None when there is none.
 
-    `limits` says how many jobs of a type may run at once, over all workers. The row's `payload_private or payload` is
-    the JSON for the handler.
+    `limits` says how many jobs of a type may run at once, over all workers; `cleaned` names the types with a clean-up.
+    The row's `payload_private or payload` is the JSON for the handler.
     """
     names, busy = placeholders("busy", _at_limit(tx, limits or {}))
     not_busy = f"AND type NOT IN ({names})" if busy else ""
@@ -25,6 +26,8 @@ def claim_next(tx: Transaction, queue: str, worker: str, limits: Mapping[str, in
             queue=queue, priority=priority, owner=owner, now=tx.now, **busy)
         row = lifecycle.start(tx, job_id, worker) if job_id is not None else None
         if row is not None:
+            if row.type in cleaned:
+                cleanups.owe(tx, row)
             tx.run("""INSERT INTO served (queue, owner, version) VALUES (:queue, :owner, :version)
                       ON CONFLICT (queue, owner) DO UPDATE SET version = excluded.version""",
                    queue=queue, owner=owner, version=row.version)

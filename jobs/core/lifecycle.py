@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 
 from jobs import clock
-from jobs.core import events, resources, tallies
+from jobs.core import cleanups, events, resources, tallies
 from jobs.core.outcome import Again, Cancelled, Failed, Outcome, Succeeded
 from jobs.core.states import Status
 from jobs.db import Row, Transaction
@@ -153,7 +153,10 @@ def _end_attempt(tx: Transaction, row: Row, outcome: str, problem: Problem | Non
     tx.run("DELETE FROM leases WHERE job_id = :id", id=row.id)
     tx.run("UPDATE attempts SET ended_at = :now, outcome = :outcome, error = :error WHERE job_id = :id AND attempt = :attempt",
            id=row.id, attempt=row.attempt, outcome=outcome, error=_stored(problem), now=tx.now)
-    if outcome not in (Status.SUCCEEDED, Status.PARTIAL):  # what an unsuccessful attempt left is removed by the sweep
+    if outcome in (Status.SUCCEEDED, Status.PARTIAL):
+        cleanups.drop(tx, row.id, row.attempt)
+    else:  # what an unsuccessful attempt left is removed by the type's clean-up, and by the sweep
+        cleanups.fall_due(tx, row)
         tx.run("UPDATE artifacts SET state = 'doomed' WHERE job_id = :id AND attempt = :attempt AND state = 'whole'",
                id=row.id, attempt=row.attempt)
 

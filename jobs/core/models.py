@@ -119,6 +119,18 @@ class Attempt(Base):
     error: Mapped[str | None]                    # JSON
 
 
+class Cleanup(Base):
+    """What a type declares to run after an attempt that did not succeed; gone once it has worked."""
+
+    __tablename__ = "cleanups"
+    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id"), primary_key=True, autoincrement=False)
+    attempt: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    queue: Mapped[str]
+    tries: Mapped[int]
+    due_at: Mapped[str | None]                   # null while the attempt runs
+    __table_args__ = (Index("cleanups_due", "due_at", **_where("due_at IS NOT NULL")),)
+
+
 class Event(Base):
     """What happened, written in the transaction of the change; the outbox of the callbacks."""
 

@@ -21,6 +21,7 @@ def purge(tx: Transaction, job_id: int) -> Row | None:
     tallies.add(tx, row, Status(row.status), -1)
     tx.run("DELETE FROM logs WHERE job_id = :id", id=job_id)
     tx.run("DELETE FROM attempts WHERE job_id = :id", id=job_id)
+    tx.run("DELETE FROM cleanups WHERE job_id = :id", id=job_id)
     tx.run("UPDATE artifacts SET state = 'doomed' WHERE job_id = :id AND resource_id IS NULL AND state = 'whole'", id=job_id)
     _release_inputs(tx, job_id)
     tx.announce(events.bell(row))

@@ -15,6 +15,7 @@ import redis
 from jobs import clock
 from jobs.artifacts.retention import Retention
 from jobs.artifacts.store import open_store
+from jobs.core import cleanups
 from jobs.db import Database
 from jobs.doorbell import Doorbell
 from jobs.errors import StorageUnavailable
@@ -104,12 +105,14 @@ class Dispatcher:
         """Make sure that a queue has a ticket for each job that is due, up to a small bound; how many were added."""
         if self._redis is None:
             return 0
-        added = 0
-        for row in self._db.read().all(
-                "SELECT queue FROM tallies WHERE status = 'queued' GROUP BY queue HAVING sum(number) > 0"):
-            if row.queue not in self._tickets:
-                self._tickets[row.queue] = tickets.Tickets(self._redis, row.queue)
-            added += self._tickets[row.queue].refill(self._due(row.queue))
+        added, reader = 0, self._db.read()
+        owed = cleanups.waiting(reader)
+        queued = {row.queue for row in reader.all(
+            "SELECT queue FROM tallies WHERE status = 'queued' GROUP BY queue HAVING sum(number) > 0")}
+        for queue in queued | owed.keys():
+            if queue not in self._tickets:
+                self._tickets[queue] = tickets.Tickets(self._redis, queue)
+            added += self._tickets[queue].refill(min(self._due(queue) + owed.get(queue, 0), self._bound))
         return added
 
     def _due(self, queue: str) -> int:

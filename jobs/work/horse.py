@@ -4,7 +4,6 @@ It speaks to the worker that forked it over a `Channel`, writes to the database 
 touches Redis. Anything that a job leaves behind retires it.
 """
 
-import json
 import logging
 import os
 import random
@@ -13,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from jobs.core import claim, lifecycle
-from jobs.core.outcome import Outcome
+from jobs.core import claim, cleanups, lifecycle
+from jobs.core.outcome import Outcome, Succeeded
 from jobs.core.states import Status
 from jobs.db import Database, Row, Transaction
 from jobs.errors import StorageUnavailable
@@ -68,30 +67,50 @@ class Horse:
             status, retire = self._work()
             self._channel.send(tell="done", status=status, retire=retire)
         elif order["do"] == "clean":
-            self._clean(order["id"], order["attempt"])
+            row = self._db.read().one("SELECT * FROM jobs WHERE id = :id", id=order["id"])
+            if row is not None:
+                self._clean(Row(row, attempt=order["attempt"]))
             self._channel.send(tell="done", status=None, retire=None)
 
     # One job
 
     def _work(self) -> tuple[Status | None, str | None]:
-        """Claim, perform, settle; where the job then stands, and why this horse should retire, or None."""
-        limits = self._registry.limits
-        row = self._persist(lambda tx: claim.claim_next(tx, self._queue, self._worker, limits), durable=False)
+        """Claim, perform, settle; where the job then stands, and why this horse should retire, or None.
+
+        A clean-up that an ended job still owes goes first.
+        """
+        owed, row = self._persist(self._next, durable=False)
+        traces = Traces()
+        if owed is not None:
+            _log.info("%s %s: cleaning up after attempt %s", owed.type, owed.id, owed.attempt)
+            self._clean(owed)
+            return None, self._reason_to_retire(owed, traces)
         if row is None:
             return None, None
+        kind = self._registry.get(row.type)
         self._channel.send(tell="claimed", id=row.id, attempt=row.attempt, type=row.type, owner=row.owner,
-                           timeout=row.timeout, cleanup=self._has_cleanup(row))
-        traces = Traces()
+                           timeout=row.timeout, cleanup=bool(kind and kind.cleanup))
         job = self._context(row)
         try:
-            if row.attempt > 1 and self._has_cleanup(row) and self._was_lost(row):
-                runner.clean(row, job, self._registry.get(row.type), self._alarm)
+            for attempt in cleanups.before(self._db.read(), row.id, row.attempt) if row.attempt > 1 else ():
+                self._clean(Row(row, attempt=attempt))
             outcome = runner.perform(row, job, self._registry, self._alarm)
+            # An attempt that is no longer ours is cleaned up after by whoever has the job now.
+            failed = outcome is not None and not isinstance(outcome, Succeeded)
+            cleaned = failed and runner.clean(row, job, kind, self._alarm)
             self._leave(job)
-            status = self._settle(row, outcome) if outcome is not None else None
+            status = self._settle(row, outcome, cleaned) if outcome is not None else None
         finally:
             job.close()
         return status, self._reason_to_retire(row, traces)
+
+    def _next(self, tx: Transaction) -> tuple[Row | None, Row | None]:
+        """(a job to clean up after, a job to run); at most one of them."""
+        owed = cleanups.take_next(tx, self._queue)
+        if owed is not None:
+            return owed, None
+        types = self._registry
+        return None, claim.claim_next(tx, self._queue, self._worker, types.limits, types.cleaned)
 
     def _leave(self, job: Context) -> None:
         """Tell that the handler is through, and wait until what it reported and logged is on disk."""
@@ -100,31 +119,25 @@ class Horse:
             while (self._channel.receive(None) or {}).get("do") != "go on":
                 pass  # a cancel that comes now comes too late
 
-    def _settle(self, row: Row, outcome: Outcome) -> Status | None:
-        return self._persist(lambda tx: lifecycle.settle(tx, row.id, row.attempt, outcome))
+    def _settle(self, row: Row, outcome: Outcome, cleaned: bool) -> Status | None:
+        def write(tx: Transaction) -> Status | None:
+            if cleaned:
+                cleanups.drop(tx, row.id, row.attempt)
+            return lifecycle.settle(tx, row.id, row.attempt, outcome)
 
-    def _clean(self, job_id: int, attempt: int) -> None:
-        """Run the clean-up of an attempt whose own horse died."""
-        row = self._db.read().one("SELECT * FROM jobs WHERE id = :id", id=job_id)
-        kind = row and self._registry.get(row.type)
-        if kind:
-            row["attempt"] = attempt
-            job = self._context(row)
-            runner.clean(row, job, kind, self._alarm)
+        return self._persist(write)
+
+    def _clean(self, row: Row) -> None:
+        """Run the clean-up of an attempt that has ended."""
+        job = self._context(row)
+        try:
+            if runner.clean(row, job, self._registry.get(row.type), self._alarm):
+                self._persist(lambda tx: cleanups.drop(tx, row.id, row.attempt), durable=False)
+        finally:
             job.close()
 
     def _context(self, row: Row) -> Context:
         return Context(row, self._settings, self._db, self._channel, self._alarm)
-
-    def _has_cleanup(self, row: Row) -> bool:
-        kind = self._registry.get(row.type)
-        return bool(kind and kind.cleanup)
-
-    def _was_lost(self, row: Row) -> bool:
-        """Whether the attempt before ended without a chance to clean up."""
-        error = self._db.read().value("SELECT error FROM attempts WHERE job_id = :id AND attempt = :attempt",
-                                      id=row.id, attempt=row.attempt - 1)
-        return bool(error) and json.loads(error).get("type", "").endswith("/worker-lost")
 
     def _persist(self, function: Callable[[Transaction], T], durable: bool = True) -> T:
         """Write, however long the database takes to be writable again; the worker hears that we still try."""

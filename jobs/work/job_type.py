@@ -113,6 +113,11 @@ class Registry:
         """How many jobs of a type may run at once, for those types that say so."""
         return {declared.name: declared.concurrency for declared in self if declared.concurrency}
 
+    @property
+    def cleaned(self) -> frozenset[str]:
+        """The types that declare a clean-up."""
+        return frozenset(declared.name for declared in self if declared.cleanup)
+
     def _add(self, declared: JobType) -> None:
         for fault in _faults(declared):
             raise DeclarationError(f"Job type {declared.name!r}: {fault}")

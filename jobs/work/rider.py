@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jobs import clock
-from jobs.core import journal, lifecycle
+from jobs.core import cleanups, journal, lifecycle
 from jobs.core.outcome import Cancelled
 from jobs.core.states import Status
 from jobs.db import Database, Transaction
@@ -106,6 +106,8 @@ class Rider:
     def _hear(self, word: dict[str, Any], started: Callable[[], None]) -> bool:
         """Take in what the horse says; whether it is through."""
         job = self._job
+        if job is None and word["tell"] in ("progress", "log", "left"):
+            return False    # a clean-up after a job that has ended has nobody to tell it to
         match word.pop("tell"):
             case "bell":
                 self._publish(word["message"])
@@ -256,7 +258,9 @@ class Rider:
                 lifecycle.report(tx, job.id, job.attempt, **job.state)
             match fate:
                 case Fate.CANCELLED:
-                    return lifecycle.settle(tx, job.id, job.attempt, Cancelled())
+                    status = lifecycle.settle(tx, job.id, job.attempt, Cancelled())
+                    cleanups.take(tx, job.id, job.attempt)      # we see to it at once
+                    return status
                 case Fate.TIMED_OUT:
                     return lifecycle.settle(tx, job.id, job.attempt, runner.timed_out(job.attempt, job.timeout))
                 case Fate.HANDED_BACK:

@@ -22,15 +22,12 @@ _log = logging.getLogger(__name__)
 def perform(row: Row, job: Context, registry: Registry, alarm: Alarm) -> Outcome | None:
     """Run the handler of a claimed job; what became of it, or None when the attempt is no longer ours.
 
-    `job` is the Context that the handler is given. After anything but a success the type's clean-up runs.
+    `job` is the Context that the handler is given.
     """
     kind = registry.get(row.type)
     if kind is None:
         return Failed(Problem("unknown-type", f"This server no longer knows the type {row.type}."))
-    outcome = job.cover.outcome(_run(row, job, kind, alarm))
-    if not isinstance(outcome, Succeeded):
-        clean(row, job, kind, alarm)
-    return outcome
+    return job.cover.outcome(_run(row, job, kind, alarm))
 
 
 def _run(row: Row, job: Context, kind: JobType, alarm: Alarm) -> Outcome | None:
@@ -53,16 +50,18 @@ def _run(row: Row, job: Context, kind: JobType, alarm: Alarm) -> Outcome | None:
         return Again(Problem("job-raised", f"{type(error).__name__}: {error}"[:2000]), backoff(row.attempt))
 
 
-def clean(row: Row, job: Context, kind: JobType, alarm: Alarm) -> None:
-    """Let the type undo what an attempt left, for at most CLEANUP_SECONDS. What goes wrong is logged and ends there."""
-    if kind.cleanup is None:
-        return
+def clean(row: Row, job: Context, kind: JobType | None, alarm: Alarm) -> bool:
+    """Let the type undo what an attempt left, for at most CLEANUP_SECONDS; whether that worked, or there was nothing to do."""
+    if kind is None or kind.cleanup is None:
+        return True
     try:
         with job.uncancelled(), alarm(CLEANUP_SECONDS):
             kind.cleanup(job, **_payload(row, kind))
+        return True
     except BaseException as error:
         _log.exception("%s %s, attempt %s: the clean-up failed", row.type, row.id, row.attempt)
         job.log(f"The clean-up failed: {type(error).__name__}: {error}")
+        return False
 
 
 def _payload(row: Row, kind: JobType) -> dict[str, Any]:
