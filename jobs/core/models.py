@@ -3,7 +3,6 @@
 The hot paths speak SQL through `jobs.db`; the ORM serves administration and the making of the schema.
 """
 
-from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import (BigInteger, CheckConstraint, ForeignKey, Index, Integer, MetaData, Sequence, Text, create_engine,
                         text)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -23,7 +22,6 @@ class Base(DeclarativeBase):
     type_annotation_map = {str: Text, int: BigInt}
 
 
-orm = SQLAlchemy()  # sessions for administration; read-only, writes go through the door
 _active = ", ".join(f"'{status}'" for status in sorted(ACTIVE))
 _known = ", ".join(f"'{status}'" for status in Status)
 
