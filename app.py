@@ -74,7 +74,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     app = Flask(__name__, static_folder="static", template_folder="templates")
     app.config.update(
         SECRET_KEY=links.secret(settings), SQLALCHEMY_DATABASE_URI=sqlalchemy_url(settings),
-        SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_SECURE=settings.base_url.startswith("https:"))
+        SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_COOKIE_SECURE=settings.base_url.startswith("https:"))
     app.json = DefaultJSONProvider(app)
     app.json.sort_keys, app.json.ensure_ascii, app.json.compact = False, False, True
     registry = load_registry(settings)

@@ -61,6 +61,8 @@ _KINDS = (
     Kind("worker-crashed", 500, "The worker process died", "The process that ran the job ended by itself, often for lack of memory. Retry the job or give it less to do."),
     Kind("job-timed-out", 504, "The job took too long", "Give it a longer timeout or less to do."),
     Kind("job-raised", 500, "The job type has a fault", "The function that does the work raised an exception that it did not expect. Tell its author."),
+    Kind("retry-requested", 503, "The job asked to be tried again",
+         "The function that does the work cannot do it at the moment. It is tried again while attempts are left; then retry the job."),
     Kind("never-started", 504, "The job was not started in time", "No worker took the job before its queueTtl ended. Check that a worker serves its queue."),
     Kind("result-invalid", 500, "The result is not valid JSON", "The job type returned something that cannot be written as JSON. Tell its author."),
     Kind("result-too-large", 500, "The result is too large", "The job type should leave an artifact instead. The operator can raise ACCEPTED_MAX_RESULT."),

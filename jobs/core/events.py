@@ -10,10 +10,10 @@ from jobs.db import Row, Transaction
 
 def write(tx: Transaction, job: Row, type_: str, subject: str | None = None) -> None:
     """Record an event of this job; `subject` is the path of what it tells about, the job itself if not given."""
-    tx.run("INSERT INTO events (job_id, type, subject, version, attempt, created_at) "
-           "VALUES (:job_id, :type, :subject, :version, :attempt, :now)",
-           job_id=job.id, type=type_, subject=subject or f"/v1/jobs/{job.id}", version=job.version, attempt=job.attempt,
-           now=tx.now)
+    tx.run("INSERT INTO events (job_id, type, subject, callback_url, version, attempt, created_at) "
+           "VALUES (:job_id, :type, :subject, :callback_url, :version, :attempt, :now)",
+           job_id=job.id, type=type_, subject=subject or f"/v1/jobs/{job.id}", callback_url=job.callback_url,
+           version=job.version, attempt=job.attempt, now=tx.now)
 
 
 def bell(job: Row) -> dict[str, Any]:

@@ -139,6 +139,7 @@ class Event(Base):
     job_id: Mapped[int]
     type: Mapped[str]                            # job.started, video.ready, …
     subject: Mapped[str]                         # path of what it tells about
+    callback_url: Mapped[str | None]             # the job's, which a purge may empty before the callback is on its way
     version: Mapped[int]
     attempt: Mapped[int]
     created_at: Mapped[str]

@@ -18,6 +18,7 @@ from jobs.web.site import base_url, site
 
 blueprint = Blueprint("administration", __name__)
 blueprint.before_request(negotiation.check)
+_PRIVATE = {"Cache-Control": "no-store"}
 
 
 def _is_ahead(instant: str) -> None:
@@ -31,11 +32,13 @@ class NewKey(Schema):
     class Meta:
         unknown = RAISE
 
-    owner = fields.Str(required=True, validate=validate.Regexp(r"[\w.@+-]{1,100}\Z", error="1 to 100 letters, digits, . @ + - or _."))
+    owner = fields.Str(required=True, validate=validate.Regexp(
+        r"[\w.@+-]{1,100}\Z", error="1 to 100 letters, digits, . @ + - or _."))
     role = fields.Enum(Role, by_value=True, load_default=Role.SUBMIT)
     name = fields.Str(load_default="", validate=validate.Regexp(r"[^\0]{0,200}\Z", error="At most 200 characters."))
     expires_at = schemas.Instant(data_key="expiresAt", load_default=None, allow_none=True, validate=_is_ahead)
-    sync_wait = fields.Int(data_key="syncWait", strict=True, load_default=0, validate=validate.Range(0, conditional.MAX_WAIT))
+    sync_wait = fields.Int(data_key="syncWait", strict=True, load_default=0,
+                           validate=validate.Range(0, conditional.MAX_WAIT))
 
 
 @blueprint.get("/v1/keys")
@@ -43,7 +46,8 @@ def list_keys() -> tuple[dict[str, Any], dict[str, str]]:
     """All keys, without the keys themselves."""
     known()
     auth.admin()
-    return {"keys": [_shown(row) for row in site().db.read().all("SELECT * FROM keys ORDER BY id")]}, {"Cache-Control": "no-store"}
+    rows = site().db.read().all("SELECT * FROM keys ORDER BY id")
+    return {"keys": [_shown(row) for row in rows]}, _PRIVATE
 
 
 @blueprint.get("/v1/keys/<id:key_id>")
@@ -51,7 +55,7 @@ def get_key(key_id: int) -> tuple[dict[str, Any], dict[str, str]]:
     """One key, without the key itself."""
     known()
     auth.admin()
-    return _shown(_find(key_id)), {"Cache-Control": "no-store"}
+    return _shown(_find(key_id)), _PRIVATE
 
 
 @blueprint.post("/v1/keys")
@@ -62,7 +66,7 @@ def make_key() -> tuple[dict[str, Any], int, dict[str, str]]:
     wanted = schemas.load(NewKey(), bodies.read_object())
     token = site().db.write(lambda tx: access.make_key(tx, **wanted))
     row = _find(access.authenticate(site().db.read(), token).key_id)
-    return _shown(row) | {"key": token}, 201, {"Cache-Control": "no-store", "Location": f"{base_url()}/v1/keys/{row.id}"}
+    return _shown(row) | {"key": token}, 201, _PRIVATE | {"Location": f"{base_url()}/v1/keys/{row.id}"}
 
 
 @blueprint.delete("/v1/keys/<id:key_id>")
@@ -105,4 +109,5 @@ def _find(key_id: int) -> Row:
 def _shown(row: Row) -> dict[str, Any]:
     valid = not row.revoked_at and (not row.expires_at or row.expires_at > clock.wire(clock.now()))
     return {"id": str(row.id), "owner": row.owner, "role": row.role, "name": row.name, "hint": row.hint, "valid": valid,
-            "syncWait": row.sync_wait, "createdAt": row.created_at, "expiresAt": row.expires_at, "revokedAt": row.revoked_at, "lastUsedAt": row.last_used_at}
+            "syncWait": row.sync_wait, "createdAt": row.created_at, "expiresAt": row.expires_at,
+            "revokedAt": row.revoked_at, "lastUsedAt": row.last_used_at}

@@ -29,8 +29,10 @@ def get_job(job_id: int) -> Response:
     until, wait = watch.is_terminal, asked.wait
     if asked.if_none_match:
         until = watch.moved_from(row.version)
-        wait = wait if conditional.matches(asked.if_none_match, conditional.etag(row)) else 0  # else it has moved already
-    return watch.poll_job(row, auth.caller(), since=since, wait=wait, until=until, respond=lambda row: conditional.job(row, asked))
+        if not conditional.matches(asked.if_none_match, conditional.etag(row)):
+            wait = 0  # it has moved already
+    return watch.poll_job(row, auth.caller(), since=since, wait=wait, until=until,
+                          respond=lambda row: conditional.job(row, asked))
 
 
 @blueprint.get("/v1/jobs/<id:job_id>/result")
@@ -47,8 +49,8 @@ def get_result(job_id: int) -> Response:
 def stream_job(job_id: int) -> Response:
     """Server-sent events: progress, then done."""
     known()
-    since = watch.position()
-    return watch.stream_job(find(job_id), auth.caller(), since=since, last_event_id=request.headers.get("Last-Event-ID"))
+    since, last = watch.position(), request.headers.get("Last-Event-ID")
+    return watch.stream_job(find(job_id), auth.caller(), since=since, last_event_id=last)
 
 
 @blueprint.get("/v1/jobs/<id:job_id>/attempts")

@@ -8,6 +8,7 @@ from typing import Any
 from flask import request
 
 from jobs.errors import Problem
+from jobs.web import schemas
 from jobs.web.site import site
 
 MAX_DEPTH = 100
@@ -30,7 +31,7 @@ def read_object(optional: bool = False) -> dict[str, Any]:
         raise Problem("unsupported-media-type", f"Send the body as Content-Type: {_JSON}.", headers={"Accept": _JSON})
     value = parse(data)
     if not isinstance(value, dict):
-        raise Problem("invalid-payload", "The body is not a JSON object.", errors=[{"pointer": "#", "detail": "Not an object."}])
+        raise schemas.fault("#", "The body is a JSON object.")
     return value
 
 
@@ -44,8 +45,8 @@ def read_bytes(limit: int) -> bytes:
 
 
 def _drain() -> None:
-    """Take the rest of the body, within reason: a connection with unread bytes must be closed, and then some clients see a
-    broken connection instead of the answer."""
+    """Take the rest of the body, within reason: a connection with unread bytes must be closed, and then some clients
+    see a broken connection instead of the answer."""
     for _ in range(_MOST_DRAINED // _PIECE):
         if not request.stream.read(_PIECE):
             return

@@ -53,7 +53,7 @@ def steer(verb: str) -> Response:
     if not chosen and not wanted["all"]:
         raise Problem("empty-filter")
     if chosen and wanted["all"]:
-        raise Problem("invalid-payload", errors=[{"pointer": "#/all", "detail": "Give either a filter or \"all\": true."}])
+        raise schemas.fault("#/all", 'Give either a filter or "all": true.')
     act = _judge if wanted["dry_run"] else {"cancel": _cancel, "purge": _purge, "retry": _retry}[verb]
     scope = cursors.fingerprint([verb, chosen])
     before = cursors.read(wanted["cursor"], scope) if wanted["cursor"] else None
@@ -88,7 +88,8 @@ def _batches(caller: Caller, chosen: Mapping[str, Any], before: int | None) -> I
 
 
 def _judge(verb: str, batch: list[Row], caller: Caller, body: Any) -> list[Outcome]:
-    return [Outcome(row.id, None if row.status in steering.VERBS[verb][0] else steering.illegal(row, verb)) for row in batch]
+    allowed = steering.VERBS[verb][0]
+    return [Outcome(row.id, None if row.status in allowed else steering.illegal(row, verb)) for row in batch]
 
 
 def _cancel(verb: str, batch: list[Row], caller: Caller, body: Any) -> list[Outcome]:

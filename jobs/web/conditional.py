@@ -106,8 +106,8 @@ def pace(row: Row, waiting: Mapping[str, int] | None = None) -> dict[str, str]:
 
 
 def retry_after(row: Row, waiting: Mapping[str, int] | None = None) -> int:
-    """Whole seconds until a poll is worth while: until the job may start, until its eta, else the more, the longer it has
-    taken so far and the more jobs wait in its queue (`waiting`)."""
+    """Whole seconds until a poll is worth while: until the job may start, until its eta, else the more, the longer it
+    has taken so far and the more jobs wait in its queue (`waiting`)."""
     starts = row.next_attempt_at or row.not_before
     if row.status == Status.QUEUED and starts and clock.seconds_until(starts) > 0:
         return min(_FARTHEST, math.ceil(clock.seconds_until(starts)))
@@ -137,7 +137,7 @@ def _query_wait(values: list[str]) -> float | None:
 
 
 def _preferences(headers: list[str]) -> dict[str, str]:
-    """The preferences that are honoured, the first of each; unknown and malformed ones are ignored, as RFC 7240 demands."""
+    """The preferences that are honoured, the first of each; others are ignored, as RFC 7240 demands."""
     found: dict[str, str] = {}
     for preference in ",".join(headers).split(","):
         name, _, value = (part.strip() for part in preference.split(";")[0].partition("="))

@@ -5,11 +5,12 @@ from typing import Any
 
 from flask import request
 
-from jobs import clock
 from jobs.core.access import Caller
 from jobs.core.states import Status
 from jobs.db import Reader
 from jobs.errors import Problem
+from jobs.web import schemas
+from jobs.web.queries import parse_instant
 from jobs.web.site import site
 
 NAMES = ("status", "type", "tag", "q", "owner", "ids", "createdAfter", "createdBefore", "updatedAfter")
@@ -44,14 +45,14 @@ def of_body(body: Mapping[str, Any]) -> dict[str, Any]:
     for name in NAMES:
         if name in body:
             values = body[name] if isinstance(body[name], list) else [body[name]]
-            given[name] = [str(value) if isinstance(value, int) and not isinstance(value, bool) else value for value in values]
+            given[name] = [str(value) if type(value) is int else value for value in values]
     try:
         for name, values in given.items():
             if not all(isinstance(value, str) for value in values):
                 raise Unusable(name, "This is not text.")
         return read(given)
     except Unusable as fault:
-        raise Problem("invalid-payload", errors=[{"pointer": f"#/{fault.name}", "detail": str(fault)}]) from None
+        raise schemas.fault(f"#/{fault.name}", str(fault)) from None
 
 
 def scoped(wanted: dict[str, Any], caller: Caller) -> dict[str, Any] | None:
@@ -94,11 +95,13 @@ def _ids(values: list[str]) -> tuple[int, ...]:
 
 def _is_type(reader: Reader, name: str) -> bool:
     """Whether the server has the type, or had it: its jobs stay readable."""
-    return site().registry.get(name) is not None or reader.value("SELECT 1 FROM tallies WHERE type = :type LIMIT 1", type=name)
+    if site().registry.get(name):
+        return True
+    return reader.value("SELECT 1 FROM tallies WHERE type = :type LIMIT 1", type=name) is not None
 
 
 def _instant(name: str, text: str) -> str:
     try:
-        return clock.wire(clock.parse(text))
-    except ValueError:
-        raise Unusable(name, f"{name} is an RFC 3339 time with its offset. In a query a + must be written %2B.") from None
+        return parse_instant(name, text)
+    except ValueError as fault:
+        raise Unusable(name, str(fault)) from None

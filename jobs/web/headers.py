@@ -1,14 +1,16 @@
-"""Headers that every answer bears: against sniffing and framing, and for pages of other origins that may call (CORS)."""
+"""Headers that every answer bears: against sniffing and framing, and for pages of other origins (CORS)."""
 
 from flask import Flask, Response, request
 
 from jobs.web.site import site
 
-CSP = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob:; connect-src 'self'; "
-       "base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
-_EXPOSED = ("Location, Operation-Location, Content-Location, Retry-After, ETag, Link, Preference-Applied, Idempotency-Replayed, "
-            "RateLimit, RateLimit-Policy, X-Request-Id, Azure-AsyncOperation")
-_ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, Range, traceparent, X-Request-Id"
+CSP = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob:; "
+       "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+_EXPOSED = ("Location, Operation-Location, Content-Location, Retry-After, ETag, Link, Preference-Applied, "
+            "Idempotency-Replayed, RateLimit, RateLimit-Policy, X-Request-Id, Azure-AsyncOperation")
+_ALLOWED = ("Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, Range, "
+            "traceparent, X-Request-Id")
+_METHODS = "GET, HEAD, POST, PATCH, DELETE, OPTIONS"
 
 
 def register(app: Flask) -> None:
@@ -31,7 +33,7 @@ def _preflight() -> Response | None:
         return None
     response = Response(status=204)
     response.headers.update({
-        "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, DELETE, OPTIONS", "Access-Control-Allow-Headers": _ALLOWED,
+        "Access-Control-Allow-Methods": _METHODS, "Access-Control-Allow-Headers": _ALLOWED,
         "Access-Control-Max-Age": "600"})
     return response
 

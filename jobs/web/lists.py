@@ -74,7 +74,8 @@ def _changes(rows: list[Row], since: int, limit: int, asked: Asked) -> Response:
                        for row in shown)
     cursor = shown[-1].version if shown else since
     more = json.dumps(len(rows) > limit)
-    response = Response(f'{{"changes":[{entries}],"nextCursor":"{cursor}","hasMore":{more}}}', content_type="application/json")
+    body = f'{{"changes":[{entries}],"nextCursor":"{cursor}","hasMore":{more}}}'
+    response = Response(body, content_type="application/json")
     response.headers["Cache-Control"] = "no-store"
     if asked.prefer_applied:
         response.headers.update({"Preference-Applied": asked.prefer_applied, "Vary": "Prefer"})

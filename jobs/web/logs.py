@@ -25,11 +25,12 @@ def get_logs(job_id: int) -> Response | tuple[dict[str, Any], dict[str, str]]:
     form, since = negotiation.chosen(JSON, TEXT, EVENTS), watch.position()
     row = find(job_id)
     if flag("follow") or form == EVENTS:
-        return watch.follow_log(row, auth.caller(), since=since, after=after, last_event_id=request.headers.get("Last-Event-ID"))
+        last = request.headers.get("Last-Event-ID")
+        return watch.follow_log(row, auth.caller(), since=since, after=after, last_event_id=last)
     lines = journal.read(site().db.read(), job_id, after, limit)
     caching = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
     if form == TEXT:
         text = "".join(f"{line.created_at} {line.line}\n" for line in lines)
         return Response(text, content_type="text/plain; charset=utf-8", headers=caching)
-    return {"lines": [{"id": line.id, "attempt": line.attempt, "at": line.created_at, "line": line.line} for line in lines],
-            "next": lines[-1].id if lines else after}, caching
+    shown = [{"id": line.id, "attempt": line.attempt, "at": line.created_at, "line": line.line} for line in lines]
+    return {"lines": shown, "next": lines[-1].id if lines else after}, caching

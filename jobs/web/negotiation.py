@@ -28,7 +28,8 @@ def check() -> None:
 def demand(*offered: str) -> None:
     """Problem 406 when the client takes none of these."""
     if chosen(*offered) is None:
-        raise Problem("not-acceptable", f"This comes as {' or '.join(offered)} only.", headers={"Accept": ", ".join(offered)})
+        raise Problem("not-acceptable", f"This comes as {' or '.join(offered)} only.",
+                      headers={"Accept": ", ".join(offered)})
 
 
 def chosen(*offered: str) -> str | None:

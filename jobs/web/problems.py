@@ -69,7 +69,8 @@ def problem_list():
 def _from_http(error: HTTPException) -> Response:
     if error.code is None or error.code < 400:
         return error.get_response()  # a redirect of the router
-    headers = {name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After", "WWW-Authenticate")}
+    kept = ("Allow", "Retry-After", "WWW-Authenticate")
+    headers = {name: value for name, value in error.get_headers() if name in kept}
     slug = _BY_STATUS.get(error.code, "bad-request" if error.code < 500 else "internal-error")
     detail = None if error.code == 404 else error.description
     return respond(Problem(slug, detail, status=error.code, headers=headers))
@@ -82,8 +83,9 @@ def _storage_full(error: StorageFull) -> Response:
 
 def _storage_unavailable(error: StorageUnavailable) -> Response:
     current_app.logger.error("The database is not available: %s", error)
-    unknown = f"{error} Repeat the request with the same Idempotency-Key." if isinstance(error, StorageUnknown) else None
-    return respond(Problem("storage-unavailable", unknown, headers={"Retry-After": "5"}))
+    is_unknown = isinstance(error, StorageUnknown)
+    detail = f"{error} Repeat the request with the same Idempotency-Key." if is_unknown else None
+    return respond(Problem("storage-unavailable", detail, headers={"Retry-After": "5"}))
 
 
 def _unexpected(error: Exception) -> Response:

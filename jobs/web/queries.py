@@ -47,6 +47,14 @@ def flag(name: str) -> bool:
 def instant(name: str) -> str:
     """A time out of the query, in the wire form; Problem 400."""
     try:
-        return clock.wire(clock.parse(request.args[name]))
+        return parse_instant(name, request.args[name])
+    except ValueError as fault:
+        raise Problem("bad-parameter", str(fault)) from None
+
+
+def parse_instant(name: str, text: str) -> str:
+    """A time in the wire form. ValueError, which names the usual mistake."""
+    try:
+        return clock.wire(clock.parse(text))
     except ValueError:
-        raise Problem("bad-parameter", f"{name} is an RFC 3339 time with its offset. In a query a + must be written %2B.") from None
+        raise ValueError(f"{name} is an RFC 3339 time with its offset. In a query a + must be written %2B.") from None

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -45,6 +44,11 @@ class Options(Schema):
     tags = fields.List(fields.Str(validate=validate.Length(1, 100)), validate=validate.Length(max=50))
 
 
+def fault(pointer: str, detail: str) -> Problem:
+    """The 422 that points at one member."""
+    return Problem("invalid-payload", errors=[{"pointer": pointer, "detail": detail}])
+
+
 def load(schema: Schema, data: Any, at: str = "#") -> dict[str, Any]:
     """Validate; Problem 422 `invalid-payload` with a pointer below `at` for each fault."""
     loaded, faults = judge(schema, data, at)
@@ -75,8 +79,9 @@ def _covered(field: fields.Field, value: Any) -> Any:
     if field.metadata.get("secret"):
         return None if value is None else COVERED
     if isinstance(field, fields.Nested):
-        inner = partial(cover, field.schema)
-        return [inner(each) for each in value] if isinstance(value, list) else inner(value) if isinstance(value, dict) else value
+        if isinstance(value, list):
+            return [_covered(field, each) for each in value]
+        return cover(field.schema, value) if isinstance(value, dict) else value
     if isinstance(field, fields.List) and isinstance(value, list):
         return [_covered(field.inner, each) for each in value]
     if isinstance(field, fields.Dict) and field.value_field and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Steering one job: cancel, retry, purge. What is decided about many jobs at once (`bulk`) is decided by the same functions."""
+"""Steering one job: cancel, retry, purge. `bulk` decides about many jobs by the same functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -84,17 +84,18 @@ def prepare_retry(row: Row, overrides: Mapping[str, Any], caller: Caller | None 
     """The submission that repeats this job, with options of its own. Problem 409 when it has not failed in any way."""
     if row.status not in RETRYABLE:
         raise illegal(row, "retry")
-    kept = {"priority": str(Priority.of(row.priority)), "callbackUrl": row.callback_url, "tags": bodies.parse(row.tags.encode()),
-            "timeout": row.timeout, "maxAttempts": row.max_attempts}
+    kept = {"priority": str(Priority.of(row.priority)), "callbackUrl": row.callback_url,
+            "tags": bodies.parse(row.tags.encode()), "timeout": row.timeout, "maxAttempts": row.max_attempts}
     payload = bodies.parse((row.payload_private or row.payload).encode())
-    fresh = submissions.prepare(caller or auth.caller(), submissions.find_type(row.type), payload, kept | dict(overrides),
-                                at="#/payload")
+    fresh = submissions.prepare(caller or auth.caller(), submissions.find_type(row.type), payload,
+                                kept | dict(overrides), at="#/payload")
     return replace(fresh, owner=row.owner, retry_of=row.id, resource_id=row.resource_id)
 
 
 def illegal(row: Row, verb: str) -> Problem:
     """The 409 that names the state which stands in the way."""
-    return Problem("illegal-transition", f"A job that is {row.status} cannot be {VERBS[verb][1]}.", jobStatus=row.status)
+    detail = f"A job that is {row.status} cannot be {VERBS[verb][1]}."
+    return Problem("illegal-transition", detail, jobStatus=row.status)
 
 
 def _current(tx: Transaction, job_id: int, check: Check) -> Row:

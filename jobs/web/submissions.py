@@ -18,7 +18,7 @@ from jobs.core.idempotency import Claim, KeyReused
 from jobs.core.states import Priority
 from jobs.core.submission import Accepted, Submission
 from jobs.db import Row
-from jobs.errors import Problem, StorageUnavailable
+from jobs.errors import Problem
 from jobs.web import auth, bodies, conditional, inputs, negotiation, results, schemas, watch
 from jobs.web.conditional import Asked
 from jobs.web.queries import known
@@ -38,11 +38,12 @@ def post_job() -> Response:
     caller = auth.submitter()
     body = bodies.read_object()
     if not isinstance(body.get("type"), str):
-        raise Problem("invalid-payload", errors=[{"pointer": "#/type", "detail": "Name the job type."}])
+        raise schemas.fault("#/type", "Name the job type.")
     declared = find_type(body["type"])
     options = {name: value for name, value in body.items() if name not in ("type", "payload")}
+    payload = body.get("payload", {})
     return (repeated(caller, declared, body)
-            or submit(caller, declared, prepare(caller, declared, body.get("payload", {}), options, at="#/payload"), body))
+            or submit(caller, declared, prepare(caller, declared, payload, options, at="#/payload"), body))
 
 
 @blueprint.post("/v1/<collection:collection>")
@@ -62,7 +63,8 @@ def find_type(name: str) -> JobType:
     """The declaration of this type; Problem 422 `unknown-type`."""
     declared = site().registry.get(name)
     if declared is None:
-        raise Problem("unknown-type", f"There is no job type {name[:100]!r}.", errors=[{"pointer": "#/type", "detail": "Unknown."}])
+        fault = {"pointer": "#/type", "detail": "Unknown."}
+        raise Problem("unknown-type", f"There is no job type {name[:100]!r}.", errors=[fault])
     return declared
 
 
@@ -96,13 +98,13 @@ def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[st
 
 
 def submit(caller: Caller, declared: JobType, asked: Submission, body: Any, as_resource: bool = False) -> Response:
-    """Store the submission under the request's Idempotency-Key and answer: 202, or the result if the client waits for it."""
+    """Store the submission under the request's Idempotency-Key; 202, or the result if the client waits for it."""
     wanted, since = _wanted(caller, declared), watch.position()
     return _answer(caller, store(asked, claim_of(caller, declared, body)), since, wanted, as_resource)
 
 
 def repeated(caller: Caller, declared: JobType, body: Any, as_resource: bool = False) -> Response | None:
-    """The answer to a request whose Idempotency-Key has made a job before, whatever a new judgement would say; else None."""
+    """The answer to a request whose Idempotency-Key has made a job before, which is not judged anew; else None."""
     wanted, since = _wanted(caller, declared), watch.position()
     row = earlier(claim_of(caller, declared, body))
     return _answer(caller, Accepted(row, replayed=True), since, wanted, as_resource) if row else None
@@ -115,11 +117,6 @@ def store(asked: Submission, claim: Claim | None = None) -> Accepted:
         accepted = site().db.write(lambda tx: submission.accept(tx, asked))
     except KeyReused:
         raise Problem("idempotency-key-reused") from None
-    except StorageUnavailable:
-        stored = earlier(claim)  # the answer to a COMMIT may get lost on its way: the key tells what became of it
-        if stored is None:
-            raise
-        return Accepted(stored)
     if accepted.job.purged_at:
         raise _gone()
     return accepted

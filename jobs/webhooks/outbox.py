@@ -38,9 +38,8 @@ def ping(tx: Transaction, endpoint: Row) -> int:
 
 def _advance(tx: Transaction) -> int:
     cursor = tx.value("SELECT value FROM meta WHERE name = :name", name=CURSOR) or 0
-    rows = tx.all("""SELECT events.*, jobs.owner, jobs.callback_url, jobs.traceparent FROM events
-                     JOIN jobs ON jobs.id = events.job_id WHERE events.id > :cursor ORDER BY events.id LIMIT :limit""",
-                  cursor=cursor, limit=_BATCH)
+    rows = tx.all("""SELECT events.*, jobs.owner, jobs.traceparent FROM events JOIN jobs ON jobs.id = events.job_id
+                     WHERE events.id > :cursor ORDER BY events.id LIMIT :limit""", cursor=cursor, limit=_BATCH)
     if not rows:
         return 0
     endpoints = receivers.subscribed(tx, {row.owner for row in rows})

@@ -1,4 +1,4 @@
-"""Secret members of a payload must not come to light by another way: in lines of the log, stages, problems or results."""
+"""Secret members of a payload must not come to light by another way: in log lines, stages, problems or results."""
 
 import json
 from collections.abc import Iterator

@@ -73,6 +73,19 @@ def test_filters(db):
     assert ids(ids=(2, 7)) == [2]
 
 
+def test_clauses_ask_for_a_status_or_a_type_each(db):
+    first, second, third = given.queued(db), given.queued(db, type="report"), given.queued(db, type="export")
+    db.write(lambda tx: lifecycle.request_cancel(tx, second.id))
+
+    def ids(*either):
+        return [row.id for row in reads.page(db.read(), 10, either=either)]
+
+    assert ids((("queued",), ())) == [third.id, first.id]
+    assert ids((("cancelled",), ("export",))) == [third.id, second.id]
+    assert ids((("cancelled",), ("export",)), (("queued",), ())) == [third.id]
+    assert ids(((), ("none",))) == ids((("running",), ())) == []
+
+
 def test_the_feed_tells_each_changed_job_once_in_commit_order(db):
     first, second = given.queued(db), given.queued(db)
     start = reads.latest(db.read())

@@ -381,11 +381,12 @@ def test_an_unusable_wait_in_the_query_is_400(alice, wait):
 
 
 class Severing:
-    """A TCP proxy in front of PostgreSQL that passes the next COMMIT on and then cuts the connection."""
+    """A TCP proxy in front of PostgreSQL that, when `armed`, passes the next COMMIT on, cuts the connection, and takes no new
+    one while `closed`; `closes` says whether it does both."""
 
     def __init__(self, port: int):
         import threading
-        self.armed, self._port, self._cut = False, port, set()
+        self.armed, self.closes, self.closed, self._port, self._cut = False, False, False, port, set()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -397,6 +398,9 @@ class Severing:
                 client, _ = self.listener.accept()
             except OSError:
                 return
+            if self.closed:
+                client.close()
+                continue
             server = socket.create_connection(("127.0.0.1", self._port))
             for source, target in ((client, server), (server, client)):
                 threading.Thread(target=self._pass, args=(source, target, client), daemon=True).start()
@@ -405,7 +409,7 @@ class Severing:
         try:
             while (data := source.recv(65536)) and client not in self._cut:
                 if source is client and self.armed and b"COMMIT" in data:
-                    self.armed = False
+                    self.armed, self.closed = False, self.closes
                     self._cut.add(client)       # the server's answer ends the connection instead of reaching it
                 target.sendall(data)
         except OSError:
@@ -420,14 +424,14 @@ class Severing:
 @rule("3.13")
 @pytest.mark.postgres
 @pytest.mark.skipif(sys.platform != "linux", reason="the fixture's server is found on Linux")
-def test_an_unknown_commit_is_looked_up_by_the_key(postgres_url, tmp_path):
+def test_a_commit_whose_answer_is_lost(postgres_url, tmp_path):
     import psycopg
 
     from app import create_app
     from jobs.core import models
     from jobs.core.idempotency import Claim
     from jobs.core.submission import Submission
-    from jobs.errors import StorageUnavailable
+    from jobs.errors import StorageUnknown
     from jobs.web import submissions
 
     port = postgres_url.rpartition(":")[2].partition("/")[0]
@@ -438,20 +442,24 @@ def test_an_unknown_commit_is_looked_up_by_the_key(postgres_url, tmp_path):
     models.prepare(db, given)
     asked = Submission(type="demo.drill", owner="alice", queue="nobody", payload="{}", timeout=60, retention=60, max_attempts=1,
                        start_within=60)
-    claim = Claim("alice", "POST", "/v1/jobs", "lost", "fingerprint")
+
+    def claim(key):
+        return Claim("alice", "POST", "/v1/jobs", key, "fingerprint")
+
     with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as direct, app.app_context():
         def count():
             return direct.execute("SELECT count(*) FROM jobs").fetchone()[0]
 
         proxy.armed = True
-        made = submissions.store(asked, claim)
+        made = submissions.store(asked, claim("asked"))
         assert not proxy.armed and count() == 1 and not made.replayed
-        again = submissions.store(asked, claim)
-        assert again.job.id == made.job.id and again.replayed and count() == 1
-        proxy.armed = True
-        with pytest.raises(StorageUnavailable):      # without a key nobody can tell
-            submissions.store(asked)
+        proxy.armed = proxy.closes = True
+        with pytest.raises(StorageUnknown):
+            submissions.store(asked, claim("lost"))
         assert not proxy.armed and count() == 2
+        proxy.closed = False
+        again = submissions.store(asked, claim("lost"))
+        assert again.replayed and again.job.id != made.job.id and count() == 2
         db.close()
         proxy.listener.close()
 

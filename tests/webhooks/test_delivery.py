@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jobs import clock
-from jobs.core import lifecycle
+from jobs.core import lifecycle, tombstones
 from jobs.core.outcome import Cancelled, Failed, Succeeded
 from jobs.errors import Problem
 from jobs.webhooks import log, outbox, receivers, schedule
@@ -48,6 +48,13 @@ def test_a_callback_says_what_happened_and_where_to_read_it(world, receiver):
     assert got.headers["host"] == receiver.url.removeprefix("http://")
     shown = world.delivery(job_id)
     assert (shown["state"], shown["nextAttemptAt"], shown["attempts"][0]["status"]) == ("delivered", None, 200)
+
+
+def test_a_job_that_is_purged_at_once_still_calls_back(world, receiver):
+    job_id = world.job(callback_url=receiver.url)
+    world.db.write(lambda tx: tombstones.purge(tx, job_id))
+    world.run()
+    assert [json.loads(got.body)["type"] for got in receiver.got] == ["job.succeeded"]
 
 
 @pytest.mark.parametrize("outcome, event", [

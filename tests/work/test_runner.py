@@ -38,15 +38,16 @@ def test_a_problem_is_final_and_may_be_of_a_kind_of_its_own(shared):
     assert shared.error(id) == {"type": "/problems/test-broken", "title": "It is broken", "status": 409, "detail": "as asked"}
 
 
-@pytest.mark.parametrize(("how", "detail"), [("exception", "ValueError: secret stack"), ("retry", "not yet"),
-                                             ("system-exit", "SystemExit: 3")])
-def test_anything_else_is_tried_again(shared, how, detail):
+@pytest.mark.parametrize(("how", "slug", "detail"), [
+    ("exception", "job-raised", "ValueError: secret stack"), ("retry", "retry-requested", "not yet"),
+    ("system-exit", "job-raised", "SystemExit: 3")])
+def test_anything_else_is_tried_again(shared, how, slug, detail):
     id = shared.submit("test.raises", how=how)
     job = shared.finished(id)
     assert (job.status, job.attempt, json.loads(job.result)) == ("succeeded", 2, 2)
     first = shared.attempts(id)[0]
     assert first.outcome == "requeued"
-    assert (json.loads(first.error)["type"], json.loads(first.error)["detail"]) == ("/problems/job-raised", detail)
+    assert (json.loads(first.error)["type"], json.loads(first.error)["detail"]) == (f"/problems/{slug}", detail)
     assert "Traceback" not in first.error
 
 

@@ -118,7 +118,7 @@ def get_request_status(job_id: int) -> Response:
     """The status while the job is active, then what came of it, each in the mode that was asked for."""
     known(*_MODES, signed.PARAMETER)
     followed, since = Followed.by_request(), watch.position()
-    row, asked, patience = find(job_id), Asked.by_request(base_url()), _patience()
+    row, asked, patience = find(job_id), verbs.asked(), _patience()
     if outcome.has_result(row):
         return _complete(row, followed, asked.base_url)
 
@@ -147,7 +147,7 @@ def cancel(job_id: int) -> Response:
 def get_operation(job_id: int) -> Response:
     """The status monitor: 200 whatever the job's fate, and never a redirect."""
     known()
-    return _status(find(job_id), Asked.by_request(base_url()), _patience())
+    return _status(find(job_id), verbs.asked(), _patience())
 
 
 def _status(row: Row, asked: Asked, patience: int) -> Response:

@@ -12,7 +12,6 @@ from jobs.db import Row
 from jobs.errors import Problem
 from jobs.web import auth, bodies, conditional, limits, negotiation, watch
 from jobs.web.api import find
-from jobs.web.conditional import Asked
 from jobs.web.dialects import errors, filter, outcome, verbs
 from jobs.web.problems import not_found
 from jobs.web.queries import known
@@ -101,7 +100,7 @@ def get_operation(job_id: int, parent: str | None = None) -> Response:
     """The Operation. Over the rate limit it comes late, since Google's client gives its future up on a poll's 429."""
     known(*_SYSTEM)
     since = watch.position()
-    row, asked = find(job_id), Asked.by_request(base_url())
+    row, asked = find(job_id), verbs.asked()
 
     def respond(row: Row) -> Response:
         return conditional.view(row, asked, conditional.etag(row, "google"), lambda: _text(row, parent))

@@ -1,6 +1,7 @@
 """What every dialect does to jobs: submit, cancel, list, hold. Each is a verb of the native API with another answer."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,9 +13,10 @@ from jobs.core.states import ACTIVE
 from jobs.core.submission import Accepted
 from jobs.db import Row, Transaction
 from jobs.errors import Problem
-from jobs.web import auth, bodies, conditional, cursors, filters, problems, queries, steering, submissions, watch
+from jobs.web import auth, bodies, cursors, filters, problems, queries, steering, submissions, watch
 from jobs.web.api import find
-from jobs.web.site import site
+from jobs.web.conditional import Asked
+from jobs.web.site import base_url, site
 from jobs.work.job_type import OPTIONS, JobType, Registry
 
 _PAGE_BYTES = 4 * 1024 * 1024
@@ -64,6 +66,11 @@ def answer(accepted: Accepted, text: str, status: int, headers: Mapping[str, str
     if accepted.replayed:
         response.headers["Idempotency-Replayed"] = "true"
     return response
+
+
+def asked() -> Asked:
+    """What the request wants of a poll, but for `Prefer: wait`, which neither Google's nor Azure's clients send."""
+    return replace(Asked.by_request(base_url()), wait=0, prefer_applied=None)
 
 
 def steered(job_id: int) -> Row:

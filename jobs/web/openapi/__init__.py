@@ -9,7 +9,7 @@ from marshmallow import Schema
 
 from jobs import __version__
 from jobs.settings import Settings
-from jobs.web.openapi import callbacks, shapes
+from jobs.web.openapi import callbacks, dialects, shapes
 from jobs.web.openapi.operations import OPERATIONS, Operation, for_collection
 from jobs.web.schemas import Options
 from jobs.webhooks import catalogue
@@ -52,16 +52,23 @@ def document(registry: Registry, settings: Settings, base_url: str) -> dict[str,
     spec = APISpec(
         title="Accepted", version=__version__, openapi_version="3.1.0", servers=[{"url": base_url}],
         info={"description": "Long-running work over HTTP: submit a job, get 202, follow it, fetch its result."})
-    for name, schema in shapes.SCHEMAS.items():
+    for name, schema in (shapes.SCHEMAS | dialects.SCHEMAS).items():
         spec.components.schema(name, schema)
+    for declared in registry:
+        spec.components.schema(declared.name, _side_by_side(declared))
     spec.components.schema("Options", json_schema(Options()))
     spec.components.schema("Submission", {"oneOf": [_submission(declared) for declared in registry]})
     for name, header in shapes.HEADERS.items():
         spec.components.header(name, header)
     spec.components.security_scheme("key", {"type": "http", "scheme": "bearer", "description": "A key, acc_…"})
     spec.components.security_scheme("session", {"type": "apiKey", "in": "cookie", "name": "accepted"})
-    operations = [*OPERATIONS, *callbacks.OPERATIONS, *(made for declared in registry if declared.collection
-                                 for made in for_collection(declared.collection, _in_collection(declared)))]
+    operations = [*OPERATIONS, *callbacks.OPERATIONS]
+    for declared in registry:
+        if declared.collection:
+            operations += for_collection(declared.collection, _reference(declared))
+    operations += dialects.OPERATIONS
+    for declared in registry:
+        operations += dialects.for_type(declared, _reference(declared))
     for operation in operations:
         spec.path(operation.path, operations={operation.method: _operation(operation)})
     found = spec.to_dict()
@@ -91,7 +98,11 @@ def _submission(declared: JobType) -> dict[str, Any]:
             "properties": {"type": {"const": declared.name}, "payload": payload} | _options(), "additionalProperties": False}
 
 
-def _in_collection(declared: JobType) -> dict[str, Any]:
+def _reference(declared: JobType) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{declared.name}"}
+
+
+def _side_by_side(declared: JobType) -> dict[str, Any]:
     payload = payload_schema(declared)
     return payload | {"properties": payload.get("properties", {}) | _options()}
 

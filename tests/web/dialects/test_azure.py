@@ -2,11 +2,14 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
 
+from jobs import clock
+from tests.stack import wait_for
 from tests.web.making import end, in_state
 
 
@@ -71,6 +74,27 @@ def test_synchronous_holds_until_the_end(alice):
     end(alice, job)
     waiting.join(20)
     assert (answers[0].status_code, answers[0].json()["status"]) == (200, "Canceled")
+
+
+def test_synchronous_costs_no_thread(alice):
+    job = in_state(alice, "queued")
+    with ThreadPoolExecutor(20) as pool:  # more than the server has threads
+        held = [pool.submit(status_of, alice, job, OnPending="Synchronous") for _ in range(20)]
+        wait_for(lambda: sum(each.running() for each in held) == 20)
+        assert alice.get("/livez").ok and not any(each.done() for each in held)
+        end(alice, job)
+        assert {each.result().json()["status"] for each in held} == {"Canceled"}
+
+
+def test_a_pending_answer_asks_for_five_seconds_unless_the_operator_says_otherwise(alice, server):
+    dave = server.session("dave")
+    job = dave.post("/api/demo.drill", json={"notBefore": clock.after(86400)})
+    assert int(job.headers["Retry-After"]) == 3600  # it is known that nothing happens before
+    dave.delete(f"/v1/jobs/{job.json()['id']}")
+    for api, seconds in ((dave, "5"), (alice, "1")):
+        answer = submit(api, {"seconds": 600, "steps": 1, "unknownLength": True})
+        assert answer.headers["Retry-After"] == api.get(answer.headers["Location"]).headers["Retry-After"] == seconds
+        api.delete(f"/v1/jobs/{answer.json()['id']}")
 
 
 def test_success_leads_to_the_resource_the_file_or_the_result(alice, speaker):

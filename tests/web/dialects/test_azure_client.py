@@ -33,14 +33,18 @@ class Without(SansIOHTTPPolicy):
             response.http_response.headers.pop(name, None)
 
 
-def follow(api, polling, path, body, *, without=(), key=None) -> LROPoller:
+def json_of(answer):
+    return answer.http_response.json()
+
+
+def follow(api, polling, path, body, *, without=(), key=None, read=json_of) -> LROPoller:
     """Submit as a generated client does and hand the answer to Azure's poller."""
     client = PipelineClient(api.base, policies=[
         RequestIdPolicy(), RedirectPolicy(), RetryPolicy(),
         AzureKeyCredentialPolicy(AzureKeyCredential(api.key), "Authorization", prefix="Bearer"), Without(*without)])
     headers = {"Idempotency-Key": key} if key else {}
     answer = client._pipeline.run(HttpRequest("POST", api.base + path, json=body, headers=headers), stream=False)
-    return LROPoller(client, answer, lambda answer: answer.http_response.json(), polling)
+    return LROPoller(client, answer, read, polling)
 
 
 def base(via=None, **more):
@@ -122,10 +126,11 @@ def test_a_slow_job_is_waited_for_and_a_replay_follows_the_same_one(alice, polli
     assert late.result(timeout=60) == {"value": 1}
 
 
-def test_a_file_is_what_location_leads_to(alice):
-    client = follow(alice, base("location"), "/api/demo.drill?OnComplete=Stream", {"seconds": 0, "artifact": "a.json", "value": 1})
-    with pytest.raises(Exception, match="JSON|Expecting"):  # it is the file, and this one is no JSON
-        client.result(timeout=60)
+@pytest.mark.parametrize("mode", ["Redirect", "Stream"])
+def test_location_leads_to_the_file(alice, mode):
+    poller = follow(alice, base("location"), f"/api/demo.drill?OnComplete={mode}", {"seconds": 0, "artifact": "a.txt"},
+                    read=lambda answer: answer.http_response.text())
+    assert poller.result(timeout=60).startswith("Left by drill ")
 
 
 def test_urllib3_follows_the_location_monitor(alice):
