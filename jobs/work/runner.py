@@ -60,7 +60,8 @@ def clean(row: Row, job: Context, kind: JobType | None, alarm: Alarm) -> bool:
         return True
     except BaseException as error:
         _log.exception("%s %s, attempt %s: the clean-up failed", row.type, row.id, row.attempt)
-        job.log(f"The clean-up failed: {type(error).__name__}: {error}")
+        with job.uncancelled():
+            job.log(f"The clean-up failed: {type(error).__name__}: {error}")
         return False
 
 

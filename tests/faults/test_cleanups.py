@@ -61,6 +61,7 @@ def test_one_that_fails_is_tried_again_later(house, tmp_path):
     (tmp_path / "open").touch()
     assert house.finished(house.submit("test.line", path=str(tmp_path / "lines"))).status == "succeeded"
     assert owed(house) == 1 and len(tries(tmp_path)) == 2, "not before its time"
+    assert "the horse was put down" not in house.text()
     (tmp_path / "clock").write_text("120")
     wait_for(lambda: not owed(house), what="the clean-up")
     assert tries(tmp_path) == [f"{id}:1"] * 3

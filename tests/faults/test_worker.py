@@ -160,4 +160,4 @@ def test_the_next_attempt_cleans_up_after_a_lost_one(house, tmp_path):
     house.stop(worker, signal.SIGKILL)
     house.start("worker")
     assert house.finished(id).status == "succeeded"
-    assert path.read_text().splitlines() == [f"do {id}:1", f"undo {id}:2", f"do {id}:2"]
+    assert path.read_text().splitlines() == [f"do {id}:1", f"undo {id}:1", f"do {id}:2"]
