@@ -113,14 +113,15 @@ _DESCRIPTIONS = {
 
 
 def response(status: int, schema: str | None) -> dict[str, Any]:
-    """One answer; `schema` names a component, or is a media type, or None for an empty body."""
+    """One answer; `schema` names a component, or media types, or some of both with spaces between; None for an empty body."""
     made: dict[str, Any] = {"description": _DESCRIPTIONS.get(status, "A problem.")}
     if status >= 400:
         made["content"] = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    elif schema and "/" in schema:
-        made["content"] = {schema: {"schema": {}}}
     elif schema:
-        made["content"] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+        made["content"] = {}
+        for name in schema.split():
+            component = {} if "/" in name else {"$ref": f"#/components/schemas/{name}"}
+            made["content"][name if "/" in name else "application/json"] = {"schema": component}
     if status == 202:
         made["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in ("Location", "Retry-After")}
     return made
