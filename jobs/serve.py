@@ -76,6 +76,8 @@ def _prepare(settings: Settings) -> None:
         fault = "The preparation failed; the lines above say how."
         try:
             fault = _fault_of(settings)
+        except KeyboardInterrupt:       # Ctrl-C reaches us both; the parent ends the start
+            fault = "The start was interrupted."
         except BaseException:
             traceback.print_exc()
         finally:
