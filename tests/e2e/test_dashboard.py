@@ -297,8 +297,8 @@ def test_pages_fit_a_phone(browser, server, api):
         page.set_viewport_size({"width": 375, "height": 700})
         page.goto(f"{server.url}/ui/")
         page.wait_for_selector("#live:not([hidden])")
-        brand, menu = (page.locator(name).bounding_box() for name in (".brand", ".menu"))
-        assert abs(brand["y"] + brand["height"] / 2 - menu["y"] - menu["height"] / 2) < 8, "the name and the tools share a row"
+        brand, tools = (page.locator(name).bounding_box() for name in (".brand", ".tools"))
+        assert abs(brand["y"] + brand["height"] / 2 - tools["y"] - tools["height"] / 2) < 8, "one row"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

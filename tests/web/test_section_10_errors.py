@@ -21,7 +21,8 @@ def slug(answer) -> str:
 
 ERRORS = [row("10.1", method, path, options, status, id=f"{status} {method} {path[:30]}") for method, path, options, status in (
     ("GET", "/v1/jobs?x=1", {}, 400), ("POST", "/v1/jobs", {"data": "{", "headers": JSON}, 400),
-    ("POST", "/v1/jobs", {"headers": JSON}, 400), ("POST", "/v1/jobs:cancel", {"json": {}}, 400), ("GET", "/v1/jobs?cursor=x", {}, 400),
+    ("POST", "/v1/jobs", {"headers": JSON}, 400), ("POST", "/v1/jobs:cancel", {"json": {}}, 400),
+    ("GET", "/v1/jobs?cursor=x", {}, 400),
     ("POST", "/v1/jobs", {"json": {"type": "demo.drill"}, "headers": {"Idempotency-Key": "a b"}}, 400),
     ("GET", "/v1/jobs", {"headers": {"Authorization": "Bearer x"}}, 401), ("GET", "/v1/keys", {}, 403), ("GET", "/v1/jobs/1x", {}, 404),
     ("GET", "/v1/no/such/thing", {}, 404), ("PUT", "/v1/jobs", {}, 405), ("GET", "/v1/jobs", {"headers": {"Accept": "text/html"}}, 406),
