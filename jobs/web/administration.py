@@ -35,7 +35,8 @@ class NewKey(Schema):
     class Meta:
         unknown = RAISE
 
-    owner = fields.Str(required=True, validate=validate.Regexp(access.OWNER.pattern + r"\Z", error=f"{access.OWNER_FORM}."))
+    owner = fields.Str(required=True, validate=validate.Regexp(
+        access.OWNER.pattern + r"\Z", error=f"{access.OWNER_FORM}."))
     role = fields.Enum(Role, by_value=True, load_default=Role.SUBMIT)
     name = fields.Str(load_default="", validate=validate.Regexp(r"[^\0]{0,200}\Z", error="At most 200 characters."))
     expires_at = schemas.Instant(data_key="expiresAt", load_default=None, allow_none=True, validate=_is_ahead)

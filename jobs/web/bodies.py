@@ -57,6 +57,8 @@ def _drain() -> None:
 
 def parse(data: bytes) -> Any:
     """JSON (RFC 8259) of at most 100 levels; no duplicate keys, NaN, Infinity or lone surrogates. Problem 400."""
+    if not data.strip():
+        raise Problem("malformed-json", "The body is empty.")
     try:
         text = data.decode("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)

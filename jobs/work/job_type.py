@@ -186,7 +186,8 @@ def _schema(name: str, payload: Any) -> Schema:
         return payload
     for key, value in (payload or {}).items():
         if not isinstance(value, fields.Field):
-            raise DeclarationError(f"Job type {name!r}: the payload's member {key!r} is no marshmallow field; write such as fields.Str().")
+            raise DeclarationError(f"Job type {name!r}: the payload's member {key!r} is no marshmallow field; "
+                                   "write such as fields.Str().")
     return Schema.from_dict(dict(payload or {}), name="Payload")(unknown=RAISE)
 
 

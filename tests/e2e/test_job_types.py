@@ -36,7 +36,7 @@ def team(folder, tmp_path_factory):
 def test_the_tutorial_works_line_by_line(team):
     commands = re.findall(r"<!-- run -->\n```sh\n(.*?)```", PAGE, re.DOTALL)
     answers = [json.loads(subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=60, env={
-        "PATH": "/usr/bin:/bin", "URL": team.url, "KEY": team.session("alice").key}).stdout) for command in commands]
+        "PATH": "/usr/bin:/bin", "ACCEPTED_URL": team.url, "ACCEPTED_KEY": team.session("alice").key}).stdout) for command in commands]
     types, result, resource, refusal = answers
     assert "text.count" in [entry["name"] for entry in types["jobTypes"]]
     assert result == {"words": 6, "top": ["to", "be"]}

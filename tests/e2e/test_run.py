@@ -97,8 +97,8 @@ def test_a_signal_during_the_start_ends_it_too(stack):
 
 def test_ctrl_c_during_the_preparation_says_nothing(stack):
     """A terminal sends it to the whole group."""
-    process = subprocess.Popen([sys.executable, "-m", "jobs.cli", "start"], cwd=ROOT, env=stack.environment, start_new_session=True,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen([sys.executable, "-m", "jobs.cli", "start"], cwd=ROOT, env=stack.environment,
+                               start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     wait_for((stack.data / "server.lock").exists, what="the lock")
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=30)
@@ -225,7 +225,8 @@ def test_keys_on_the_command_line(server):
     assert run_cli(server, "key", "revoke", row.split()[0]).returncode == 1
     assert run_cli(server, "key", "create", "--owner", "x", "--expires", "soon").returncode == 2
     nobody = run_cli(server, "key", "create", "--owner", "")
-    assert nobody.returncode == 2 and "an owner is 1 to 100 letters" in nobody.stderr and "./run key create" in nobody.stderr
+    assert nobody.returncode == 2
+    assert "an owner is 1 to 100 letters" in nobody.stderr and "./run key create" in nobody.stderr
 
 
 def test_a_new_sign_in_link_signs_in_once(server):
