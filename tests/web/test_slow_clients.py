@@ -109,7 +109,8 @@ def test_broken_chunks_are_the_clients_fault(house, path, body):
 def test_nobody_says_for_another_where_the_app_lives(house):
     """gunicorn would believe these headers of a client on the same machine, a proxy that passes them on for instance."""
     with socket.create_connection(("127.0.0.1", int(house.settings["port"])), timeout=10) as client:
-        client.sendall(b"GET /ui HTTP/1.1\r\nHost: x\r\nSCRIPT_NAME: //evil.example\r\nPATH_INFO: /livez\r\nConnection: close\r\n\r\n")
+        client.sendall(b"GET /ui HTTP/1.1\r\nHost: x\r\nSCRIPT_NAME: //evil.example\r\nPATH_INFO: /livez\r\n"
+                       b"Connection: close\r\n\r\n")
         head = client.recv(65536)
     assert head.startswith(b"HTTP/1.1 303 ") and b"evil" not in head
 
