@@ -1,7 +1,7 @@
 """How requests are read, so that nobody holds a thread by being slow.
 
-A connection waits in gunicorn's poller until the head of its request is here, with the body as far as that is small, and
-is closed when that takes too long. What is left of a body is read on the request's thread, at a pace that is enforced.
+A connection waits in gunicorn's poller until the head of its request is here, with the body as far as that is small,
+and is closed when that takes too long. What is left of a body is read on the request's thread, at a pace that is enforced.
 """
 
 import re

@@ -21,9 +21,12 @@ from jobs.live_reading import HeadTooLarge, PacedReader
 from jobs.web import problems
 
 _REFUSED = {  # the first that fits
-    errors.LimitRequestLine: HTTPStatus.REQUEST_URI_TOO_LONG, errors.LimitRequestHeaders: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    HeadTooLarge: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, errors.UnsupportedTransferCoding: HTTPStatus.NOT_IMPLEMENTED,
-    errors.ExpectationFailed: HTTPStatus.EXPECTATION_FAILED, errors.ConfigurationProblem: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.LimitRequestLine: HTTPStatus.REQUEST_URI_TOO_LONG,
+    errors.LimitRequestHeaders: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    HeadTooLarge: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    errors.UnsupportedTransferCoding: HTTPStatus.NOT_IMPLEMENTED,
+    errors.ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
+    errors.ConfigurationProblem: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.ParseException: HTTPStatus.BAD_REQUEST}
 
 _LINGER = 2.0              # seconds that a client gets to close its end
@@ -38,7 +41,7 @@ class Reception(ThreadWorker):
         self._parting: dict[TConn, int] = {}  # connections that end → bytes that are still taken from them
 
     def enqueue_req(self, conn: TConn) -> None:
-        """Give the connection a thread if its request is here; else it waits in the poller for as long as an idle one may."""
+        """Give the connection a thread if its request is here; else it waits in the poller as long as an idle one may."""
         if self.cfg.is_ssl:
             super().enqueue_req(conn)
             return
@@ -74,8 +77,10 @@ class Reception(ThreadWorker):
     # When a connection ends
 
     def _part(self, conn: TConn) -> None:
-        """Close the connection so that the end of the answer is not lost (RFC 9112, section 9.6): whether the client has
-        taken it is seen in the poller, since a client that holds on to its end would hold up everybody."""
+        """Close the connection so that the end of the answer is not lost (RFC 9112, section 9.6).
+
+        Whether the client has taken it is seen in the poller: one that holds on to its end would hold up everybody.
+        """
         try:
             conn.sock.setblocking(False)
             conn.sock.shutdown(socket.SHUT_WR)
@@ -119,8 +124,9 @@ class Reception(ThreadWorker):
             problem = Problem("bad-request", f"{HTTPStatus(status).phrase}.", status=status)
         answer = problems.document(problem.members(self.wsgi.extensions["accepted"].settings.base_url))
         head = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
+        head = f"HTTP/1.1 {answer.status}\r\nConnection: close\r\n{head}\r\n"
         with suppress(OSError):
-            write_nonblock(client, f"HTTP/1.1 {answer.status}\r\nConnection: close\r\n{head}\r\n".encode("latin-1") + answer.get_data())
+            write_nonblock(client, head.encode("latin-1") + answer.get_data())
 
     def finish_request(self, conn: TConn, fs: Future) -> None:
         """As in the parent class, but a connection that ends is not waited for."""
@@ -130,7 +136,7 @@ class Reception(ThreadWorker):
             super().finish_request(conn, fs)
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """The worker begins to stop: those who have not said what they want get no longer than those who want nothing."""
+        """The worker begins to stop: who has not said what he wants gets no longer than who wants nothing."""
         super()._cap_keepalive(deadline)
         for conn in self.pending_conns:
             conn.timeout = min(conn.timeout, deadline)

@@ -29,6 +29,8 @@ from jobs.web.seats import SocketSeat
 _LOGGED = ("REQUEST_METHOD", "RAW_URI", "PATH_INFO", "QUERY_STRING", "SERVER_PROTOCOL", "REMOTE_ADDR", "HTTP_REFERER",
            "HTTP_USER_AGENT")
 
+_SEND_PATIENCE = 60.0  # seconds that a client may take for a piece of its answer
+_PIECE = 64 * 1024
 _UNACKNOWLEDGED = 60_000
 """Milliseconds for which what a stream has sent may stay unconfirmed."""
 
@@ -52,7 +54,10 @@ class Response(wsgi.Response):
         if self.chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         head, self._head = self._head, b""
-        self.sock.sendall(head + data)
+        rest = memoryview(head + data)
+        while rest:  # the socket's time limit is for each piece
+            self.sock.sendall(rest[:_PIECE])
+            rest = rest[_PIECE:]
 
     def sendfile(self, respiter: Any) -> bool:
         self.send_headers()
@@ -104,6 +109,7 @@ class LiveWorker(Reception):
         try:
             self.cfg.pre_request(self, req)
             started = datetime.now()
+            conn.sock.settimeout(_SEND_PATIENCE)
             resp, environ = wsgi.create(req, conn.sock, conn.client, conn.server, self.cfg, response_class=Response)
             environ["wsgi.multithread"] = True
             environ[LIVE] = not self.cfg.is_ssl
@@ -126,6 +132,9 @@ class LiveWorker(Reception):
                 if hasattr(body, "close"):
                     body.close()
             return not resp.should_close()
+        except TimeoutError:
+            self.log.info("A client took too long over its answer: %s %s", req.method, req.path)
+            raise StopIteration() from None
         except OSError:
             raise
         except (Exception, SystemExit):

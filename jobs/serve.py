@@ -160,7 +160,8 @@ def _parts(settings: Settings, listener: socket.socket) -> list[Part]:
 def _environment(settings: Settings) -> Mapping[str, str]:
     """Ours, with the settings as they are in force. The admin's key is for this process alone: no handler sees it."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith(settings_of.PREFIX)}
-    return outside | {name: value for name, value in settings.environment.items() if name != settings_of.PREFIX + "ADMIN_KEY"}
+    secret = settings_of.PREFIX + "ADMIN_KEY"
+    return outside | {name: value for name, value in settings.environment.items() if name != secret}
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -47,7 +47,8 @@ def run(job: "Context", argv: list[str], *, on_line: Callable[[str], None] | Non
     horse = os.getpid()
     take = on_line or (job.log if log else lambda line: None)
     with job.whole(), errors.open("wb") as sink:
-        env = env if env is not None else {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        if env is None:     # settings, among them passwords, are none of the program's business
+            env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sink, cwd=cwd, env=env,
                                  preexec_fn=lambda: tie_to_parent(horse))
         try:

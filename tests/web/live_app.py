@@ -92,6 +92,10 @@ def create_app() -> Flask:
         return watch.poll_changes(rows, g.caller, since=max(g.since, cursor), limit=10, respond=respond,
                                   wait=request.args.get("wait", 0.0, float))
 
+    @app.get("/bytes/<int:number>")
+    def many_bytes(number):
+        return Response(b"x" * number)
+
     @app.get("/facts")
     def facts():
         return jsonify(threads=threading.active_count(), reads=CountingDatabase.reads, seats=hub.waiting)

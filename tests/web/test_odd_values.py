@@ -2,6 +2,7 @@
 
 import re
 import stat
+from pathlib import Path
 
 import pytest
 import requests
@@ -86,3 +87,12 @@ def test_what_the_data_folder_holds_is_private(house):
     for path in house.data.iterdir():
         mode = stat.S_IMODE(path.lstat().st_mode)
         assert mode & 0o077 == 0 or path.is_socket(), (path.name, oct(mode))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_the_admins_key_stays_with_the_supervisor(tmp_path):
+    with Stack(tmp_path, admin_key="acc_this-is-nobody-elses-business") as stack:
+        pids = [pid for role in ("web", "worker", "dispatcher", "redis") for pid in stack.pids(role)]
+        assert len(pids) >= 4
+        assert [pid for pid in pids if b"nobody-elses-business" in Path(f"/proc/{pid}/environ").read_bytes()] == []
+        assert stack.admin.get("/v1/keys").status_code == 200

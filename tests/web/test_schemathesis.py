@@ -1,4 +1,4 @@
-"""Schemathesis reads /openapi.json and tries what it says, and what it does not: no fault of ours, no answer that is not described.
+"""Schemathesis reads /openapi.json and tries what it says, and what it does not: no fault of ours, no other answer.
 
 Half a minute each time; with `--seed` from the failing output the same run can be had again.
 """
@@ -17,7 +17,8 @@ LEFT_OUT = ("revokeKey", "streamJobs")     # it would revoke its own key; and a 
 def test_the_server_keeps_to_its_description(tmp_path):
     with Stack(tmp_path) as server:
         command = [os.path.join(sysconfig.get_path("scripts"), "schemathesis"), "run", f"{server.url}/openapi.json",
-                   "--header", f"Authorization: Bearer {server.key}", "--phases", "coverage,fuzzing", "--checks", ",".join(CHECKS),
+                   "--header", f"Authorization: Bearer {server.key}",
+                   "--phases", "coverage,fuzzing", "--checks", ",".join(CHECKS),
                    *(f"--exclude-operation-id={name}" for name in LEFT_OUT), "--max-time", "30", "--max-examples", "10",
                    "--request-timeout", "60", "--continue-on-failure", "--no-color"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=150)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from jobs import live_reading
+from jobs import live_reading, live_worker
 from jobs.live_reading import PacedReader, TooSlow
 
 MANY = 40   # several times the threads of the web process
@@ -109,9 +109,26 @@ def test_broken_chunks_are_the_clients_fault(house, path, body):
 def test_nobody_says_for_another_where_the_app_lives(house):
     """gunicorn would believe these headers of a client on the same machine, a proxy that passes them on for instance."""
     with socket.create_connection(("127.0.0.1", int(house.settings["port"])), timeout=10) as client:
-        client.sendall(b"GET /ui HTTP/1.1\r\nHost: x\r\nSCRIPT_NAME: //evil.example\r\nPATH_INFO: /livez\r\nConnection: close\r\n\r\n")
+        client.sendall(b"GET /ui HTTP/1.1\r\nHost: x\r\nSCRIPT_NAME: //evil.example\r\nPATH_INFO: /livez\r\n"
+                       b"Connection: close\r\n\r\n")
         head = client.recv(65536)
     assert head.startswith(b"HTTP/1.1 303 ") and b"evil" not in head
+
+
+def test_a_long_answer_comes_whole(live):
+    assert live.get("/bytes/9000001").content == b"x" * 9_000_001
+
+
+def test_who_does_not_take_his_answer_loses_it(monkeypatch):
+    """The worker's limit, on a socket whose other end reads nothing."""
+    monkeypatch.setattr(live_worker, "_PIECE", 1000)
+    mine, theirs = socket.socketpair()
+    with mine, theirs:
+        mine.settimeout(0.2)
+        response = live_worker.Response.__new__(live_worker.Response)
+        response.sock, response.chunked, response._head = mine, False, b""
+        with pytest.raises(TimeoutError):
+            response._emit_body(b"x" * 100_000_000)
 
 
 class TestPace:
