@@ -4,6 +4,7 @@ import {Feed, whenAwake} from "./live.js";
 import {Region} from "./regions.js";
 import {apply, reapply} from "./frames.js";
 import {localize} from "./times.js";
+import {followLog} from "./log.js";
 
 const SLOW = 3000;                // milliseconds until what only refines a page is fetched
 const SAFETY = 60_000;            // a look at everything, in case a proxy holds the stream back
@@ -21,6 +22,7 @@ function watch() {
       noticeNew(frame);
       if (!apply(frame)) look(0);
       else if (frame.version) look(SLOW);
+      tellTab();
     },
   });
   whenAwake(feed, () => feed.wake());
@@ -33,12 +35,23 @@ function swapped() {
   reapply();
   const state = document.querySelector("[data-title]");
   if (!state) return;
-  document.title = `${state.dataset.title} · Accepted`;
-  const icon = document.getElementById("tab-icon");
-  if (icon.getAttribute("href") !== icon.dataset[state.dataset.icon]) icon.href = icon.dataset[state.dataset.icon];
+  tellTab();
   if (said && said !== state.dataset.said) document.getElementById("said").textContent = state.dataset.said;
   said = state.dataset.said;
   if ("final" in state.dataset) document.getElementById("live").hidden = true;
+}
+
+// The tab says how far the job of the page has come: in its title, and by a ring that closes.
+function tellTab() {
+  const {title, icon: name, rings} = document.querySelector("[data-title]")?.dataset || {};
+  if (!title) return;
+  const percent = document.querySelector("[data-rings] [data-bar]")?.getAttribute("value");
+  const words = `${title.replace("{percent}", percent ?? 0)} · Accepted`;
+  if (document.title !== words) document.title = words;
+  const icon = document.getElementById("tab-icon");
+  const wanted = title.includes("{percent}") && percent
+    ? rings.replace("{percent}", percent - percent % 5) : icon.dataset[name];
+  if (icon.getAttribute("href") !== wanted) icon.href = wanted;
 }
 
 function show(state) {
@@ -82,8 +95,16 @@ function comforts() {
     choices.querySelector("button").hidden = true;
     choices.addEventListener("change", () => choices.requestSubmit());
   }
-  for (const zone of document.querySelectorAll("[data-zone]")) zone.value = new Date().getTimezoneOffset();
-  for (const log of document.querySelectorAll("[data-follow]")) log.scrollTop = log.scrollHeight;
+  for (const zone of document.querySelectorAll("[data-zone]")) zone.value ||= new Date().getTimezoneOffset();
+  const every = document.querySelector("[data-pick-all]");
+  if (every) {
+    every.hidden = false;
+    every.addEventListener("change", () => {
+      for (const one of document.querySelectorAll("[name=ids]")) one.checked = every.firstElementChild.checked;
+    });
+  }
+  const log = document.getElementById("log-panel");
+  if (log) followLog(log);
   let sent = false;
   document.addEventListener("submit", event => {   // one press, one job
     if (event.target.method !== "post") return;

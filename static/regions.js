@@ -1,5 +1,5 @@
 // Parts of a page that the server renders anew and this script swaps. What stays the same is left alone, so that focus,
-// selection, folds, scrolling and a playing video survive.
+// selection, folds, scrolling and a playing video survive; what is marked data-own looks after itself.
 
 import {localize} from "./times.js";
 
@@ -51,14 +51,10 @@ export class Region {
   swap(html) {
     const fresh = new DOMParser().parseFromString(html, "text/html").body;
     localize(fresh);
-    const followed = [...this.element.querySelectorAll("[data-follow]")].filter(atEnd);
     morph(this.element, fresh);
-    for (const log of followed) log.scrollTop = log.scrollHeight;
     this.onSwap();
   }
 }
-
-const atEnd = log => log.scrollHeight - log.scrollTop - log.clientHeight < 40;
 
 // Make the children of `mine` like those of `fresh`, keeping every node that can be kept.
 function morph(mine, fresh) {
@@ -94,7 +90,7 @@ function renew(mine, fresh) {
     if (mine.data !== fresh.data) mine.data = fresh.data;
     return;
   }
-  if (mine.isEqualNode(fresh)) return;
+  if (mine.isEqualNode(fresh) || "own" in mine.dataset) return;
   const folds = mine.nodeName === "DETAILS";         // the reader's own doing
   for (const {name, value} of fresh.attributes) {
     if (!(folds && name === "open") && mine.getAttribute(name) !== value) mine.setAttribute(name, value);

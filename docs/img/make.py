@@ -18,6 +18,7 @@ from werkzeug.serving import make_server
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+import jobs.webhooks.models  # noqa: E402, F401  its tables belong to the schema
 from app import create_app  # noqa: E402
 from docs.img.seed import Seeder, hostile, seed  # noqa: E402
 from jobs import settings as settings_module  # noqa: E402

@@ -7,12 +7,15 @@ from pathlib import Path
 
 from jobs import clock
 from jobs.artifacts import publish
+from jobs.connections import Unreachable
 from jobs.core import claim, journal, lifecycle, submission
 from jobs.core.outcome import Again, Cancelled, Failed, Succeeded
 from jobs.core.states import Priority
 from jobs.core.submission import Submission
 from jobs.db import Database
 from jobs.errors import Problem
+from jobs.targets import Answer
+from jobs.webhooks import delivery, log, outbox, receivers
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe \x00\x07 ' \" &amp; javascript:alert(3) "
@@ -132,6 +135,7 @@ def seed(seeder: Seeder, store, settings) -> dict[str, int]:
     )
     found["partial"] = job[0]
     found["video"] = video(seeder, store, settings)
+    callbacks(seeder, found["video"])
     waiting(seeder)
     found["running"] = running(seeder)
     seeder.at(0)
@@ -243,6 +247,27 @@ def running(seeder: Seeder) -> int:
     job = seeder.start("render-1.4711")
     seeder.at(0.1).report(job, None, "waiting for an answer")
     return first
+
+
+def callbacks(seeder: Seeder, job_id: int) -> None:
+    """Receivers that work, that fail and that were given up, and what was sent to them about a job."""
+
+    def endpoint(owner, url, events, description=""):
+        return seeder.db.write(lambda tx: receivers.register(tx, owner, url, events, description))
+
+    def deliver(receiver, outcome, minutes, took):
+        row = seeder.at(minutes).db.write(lambda tx: log.get(tx, outbox.ping(tx, receiver)))
+        about = {"job": job_id, "type": "video.ready", "step": 0, "id": row.id}
+        seeder.db.write(lambda tx: tx.run("UPDATE deliveries SET job_id = :job, type = :type, step = :step WHERE id = :id", **about))
+        delivery_row = seeder.db.write(lambda tx: delivery._take(tx, row.id, 60))[0]
+        seeder.db.write(lambda tx: delivery._settle(tx, delivery_row, clock.wire(clock.now()), took, outcome))
+
+    shop = endpoint("media", "https://shop.example.org/hooks/accepted", ["video.ready", "video.failed"], "The shop's product pages")
+    slack = endpoint("media", "https://hooks.example.com/services/T0/B0", ["job.failed"], "Tells #media-team what failed")
+    gone = endpoint("市场部", "https://old.example.net/webhook", ["*"], "发布会后台")
+    deliver(shop, Answer(200, {}, b"ok"), 10.4, 182)
+    deliver(slack, Unreachable("timeout", "No answer within 15 s."), 10.3, 15000)
+    deliver(gone, Answer(410, {}, b"gone"), 10, 64)
 
 
 def waiting(seeder: Seeder) -> None:

@@ -3,7 +3,7 @@
 Every question is answered from an index over few rows, so that it costs the same at a million jobs.
 """
 
-from jobs.core.reads import LIST_LIMIT
+from jobs.core.reads import LIST_LIMIT, like
 from jobs.core.states import Status
 from jobs.db import Reader, Row
 
@@ -66,8 +66,9 @@ def attempts(reader: Reader, job_id: int, limit: int = 200) -> list[Row]:
     return rows[::-1]
 
 
-def log_tail(reader: Reader, job_id: int, limit: int) -> list[Row]:
-    """The last lines of a job's log, in the order in which they were written."""
-    rows = reader.all("SELECT id, attempt, created_at, line FROM logs WHERE job_id = :id ORDER BY id DESC LIMIT :limit",
-                      id=job_id, limit=limit)
+def log_tail(reader: Reader, job_id: int, limit: int, having: str = "") -> list[Row]:
+    """The last lines of a job's log (of those with the text `having`), in the order in which they were written."""
+    which = "AND line LIKE :having ESCAPE '!'" if having else ""
+    rows = reader.all(f"""SELECT id, attempt, created_at, line FROM logs WHERE job_id = :id {which}
+                          ORDER BY id DESC LIMIT :limit""", id=job_id, limit=limit, having=f"%{like(having)}%")
     return rows[::-1]

@@ -71,10 +71,10 @@ def page(reader: Reader, limit: int, before: int | None = None, owner: str | Non
         of_type, type_values = placeholders(f"either_type{number}_", types)
         where(f"(status IN ({of_status}) OR type IN ({of_type}))", **status_values, **type_values)
     for number, wanted in enumerate(tag):
-        where(f"tags LIKE :tag{number} ESCAPE '!'", **{f"tag{number}": f"%{_like(json.dumps(wanted, ensure_ascii=False))}%"})
+        where(f"tags LIKE :tag{number} ESCAPE '!'", **{f"tag{number}": f"%{like(json.dumps(wanted, ensure_ascii=False))}%"})
     if q:
         where("(payload LIKE :q ESCAPE '!' OR tags LIKE :q ESCAPE '!' OR type LIKE :q ESCAPE '!' OR error LIKE :q ESCAPE '!' "
-              "OR cast(id AS text) = :exact)", q=f"%{_like(q)}%", exact=q)
+              "OR cast(id AS text) = :exact)", q=f"%{like(q)}%", exact=q)
     if created_after:
         where("created_at > :created_after", created_after=created_after)
     if created_before:
@@ -141,5 +141,6 @@ def _plain(value: int | None) -> str:
     return "null" if value is None else str(value)
 
 
-def _like(text: str) -> str:
+def like(text: str) -> str:
+    """The text as part of a LIKE pattern whose ESCAPE is `!`."""
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")

@@ -54,15 +54,9 @@ def steer(verb: str) -> Response:
         raise Problem("empty-filter")
     if chosen and wanted["all"]:
         raise schemas.fault("#/all", 'Give either a filter or "all": true.')
-    act = _judge if wanted["dry_run"] else {"cancel": _cancel, "purge": _purge, "retry": _retry}[verb]
     scope = cursors.fingerprint([verb, chosen])
     before = cursors.read(wanted["cursor"], scope) if wanted["cursor"] else None
-
-    outcomes: list[Outcome] = []
-    last = before
-    for batch in _batches(caller, chosen, before):
-        outcomes += act(verb, batch, caller, body)
-        last = batch[-1].id
+    outcomes, last = run(verb, chosen, caller, before, dry_run=wanted["dry_run"], body=body)
     outcomes += _missing(caller, chosen, {outcome.job_id for outcome in outcomes})
     refused = [_refusal(outcome.job_id, outcome.problem) for outcome in outcomes if outcome.problem]
     answer = {
@@ -73,6 +67,20 @@ def steer(verb: str) -> Response:
     if verb == "retry" and not wanted["dry_run"]:
         answer["retried"] = {str(outcome.job_id): str(outcome.made) for outcome in outcomes if outcome.made}
     return Response(submissions.compact(answer), content_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def run(verb: str, chosen: Mapping[str, Any], caller: Caller, before: int | None = None, dry_run: bool = False,
+        body: Any = None) -> tuple[list[Outcome], int | None]:
+    """What became of the jobs that are meant, `MOST` of them at most, newest first, and the last id that was looked at.
+
+    `body` is that of the API's request, None for a form of the dashboard, which no client repeats by itself.
+    """
+    act = _judge if dry_run else {"cancel": _cancel, "purge": _purge, "retry": _retry}[verb]
+    outcomes: list[Outcome] = []
+    for batch in _batches(caller, chosen, before):
+        outcomes += act(verb, batch, caller, body)
+        before = batch[-1].id
+    return outcomes, before
 
 
 def _batches(caller: Caller, chosen: Mapping[str, Any], before: int | None) -> Iterator[list[Row]]:
@@ -122,7 +130,7 @@ def _retry(verb: str, batch: list[Row], caller: Caller, body: Any) -> list[Outco
 
 def _retry_one(row: Row, caller: Caller, body: Any) -> Row:
     """The new job. An Idempotency-Key counts for each job by itself, so that the whole request can be repeated."""
-    claim = submissions.claim_of(caller, submissions.find_type(row.type), body)
+    claim = None if body is None else submissions.claim_of(caller, submissions.find_type(row.type), body)
     claim = claim and replace(claim, path=f"{claim.path}/{row.id}")
     earlier = submissions.earlier(claim)
     if earlier:

@@ -10,11 +10,12 @@ from jobs.core import access
 from jobs.core.states import Status
 from jobs.errors import KINDS, Problem, StorageFull, StorageUnavailable
 from jobs.web import auth, headers
-from jobs.web.dashboard import actions, assets, forms, pages, preferences, protection, sign_in, submit, tree, words
+from jobs.web.dashboard import (actions, assets, callbacks, export, forms, log, pages, preferences, protection, sign_in, steer,
+                                submit, tree, words)
 
 TRANSLATIONS = Path(__file__).parents[3] / "translations"
 blueprint = Blueprint("ui", __name__, url_prefix="/ui")
-_OPEN = {"ui.sign_in", "ui.sign_in_by_link", "ui.asset", "ui.preferences"}
+_OPEN = {"ui.sign_in", "ui.sign_in_by_link", "ui.asset", "ui.progress_icon", "ui.preferences"}
 _SIGNED_IN_DAYS = 30
 
 
@@ -42,10 +43,15 @@ _route("/", "overview", pages.home)
 _route("/region", "overview_region", pages.home_region)
 _route("/jobs", "job_list", pages.job_list)
 _route("/jobs/rows", "job_rows", pages.job_rows)
+_route("/jobs.<any(csv, json):form>", "export", export.export)
 _route("/jobs/<id:job_id>", "job", pages.job_page)
 _route("/jobs/<id:job_id>/region", "job_region", pages.job_region)
 _route("/jobs/<id:job_id>/cancel", "cancel", actions.cancel, ("POST",))
 _route("/jobs/<id:job_id>/retry", "retry", actions.retry, ("POST",))
+_route("/jobs/<id:job_id>/log.txt", "log", log.download)
+_route("/jobs/<any(cancel, retry, purge):verb>", "confirm", steer.confirm)
+_route("/jobs/<any(cancel, retry, purge):verb>", "carry_out", steer.carry_out, ("POST",))
+_route("/deliveries/<id:delivery_id>/redeliver", "redeliver", callbacks.redeliver, ("POST",))
 _route("/new", "new_job", submit.choose)
 _route("/new/<type_name>", "new_job_of", submit.new)
 _route("/new/<type_name>", "create_job", submit.create, ("POST",))
@@ -54,6 +60,7 @@ _route("/sign-in", "sign_in", sign_in.sign_in, ("GET", "POST"))
 _route("/sign-in/<link>", "sign_in_by_link", sign_in.sign_in_by_link, ("GET", "POST"))
 _route("/sign-out", "sign_out", sign_in.sign_out, ("POST",))
 _route("/preferences", "preferences", preferences.choose, ("POST",))
+_route("/icon-<int(max=100):percent>.svg", "progress_icon", assets.progress_icon)
 _route("/assets/<wanted>/<path:name>", "asset", assets.serve)
 
 

@@ -11,6 +11,10 @@ from flask import Response, send_from_directory, url_for
 
 FOLDER = Path(__file__).parents[3] / "static"
 _FOR_EVER = "public, max-age=31536000, immutable"
+_AROUND = 56.5
+_RING = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><circle cx="12" cy="12" r="9" fill="#fff" stroke="#b9c4d4" '
+         'stroke-width="5"/><circle cx="12" cy="12" r="9" fill="none" stroke="#2563c9" stroke-width="5" '
+         'stroke-dasharray="{length} {around}" transform="rotate(-90 12 12)"/></svg>')
 
 
 @lru_cache(maxsize=1)
@@ -31,4 +35,11 @@ def serve(wanted: str, name: str) -> Response:
     """One file. A page made before an update asks for an older revision: it gets the present file, not to be kept."""
     response = send_from_directory(FOLDER, name)
     response.headers["Cache-Control"] = _FOR_EVER if wanted == revision() else "no-cache"
+    return response
+
+
+def progress_icon(percent: int) -> Response:
+    """The icon of a tab whose job has come this far: a ring that closes."""
+    response = Response(_RING.format(length=f"{percent * _AROUND / 100:.1f}", around=_AROUND), content_type="image/svg+xml")
+    response.headers["Cache-Control"] = _FOR_EVER
     return response

@@ -2,19 +2,20 @@
 
 from typing import Any
 
-from flask import render_template, request, url_for
+from flask import Response, redirect, render_template, request, url_for
 
 from jobs import clock
 from jobs.artifacts import records
 from jobs.core import overview, reads, tallies
 from jobs.core.states import Status
 from jobs.db import Row
-from jobs.web import auth
+from jobs.web import auth, filters
 from jobs.web.api import find
-from jobs.web.dashboard import forms, outcome
+from jobs.web.dashboard import callbacks, forms, outcome, search, snippets
 from jobs.web.dashboard.shown import Shown, show
 from jobs.web.queries import job_id
 from jobs.web.site import base_url, site
+from jobs.webhooks import log
 
 RUNNING_SHOWN, WAITING_SHOWN, ENDED_SHOWN = 30, 12, 8
 PAGE = 50
@@ -33,14 +34,16 @@ def home_region() -> str:
     return render_template("regions/overview.html", **_glance())
 
 
-def job_list() -> str:
-    """Jobs, newest first, by status, type and words."""
-    caller, reader, filters = auth.caller(), site().db.read(), _filters()
+def job_list() -> Response | str:
+    """Jobs, newest first, by all that a search can say."""
+    sought = search.of_address()
+    if any(not value for value in request.args.values()):  # a form names every field; an address only what is meant
+        return redirect(url_for("ui.job_list", **sought.query()))
+    caller, reader, wanted = auth.caller(), site().db.read(), filters.scoped(sought.wanted(), auth.caller())
     before = job_id("before")
-    rows = reads.page(reader, PAGE + 1, before=before, owner=caller.scope, **{
-        name: (value,) if name in ("status", "type") else value for name, value in filters.items()})
-    older = url_for("ui.job_list", before=rows[PAGE - 1].id, **filters) if len(rows) > PAGE else None
-    return render_template("jobs.html", jobs=_show(rows[:PAGE]), filters=filters, before=before, older=older,
+    rows = [] if wanted is None else reads.page(reader, PAGE + 1, before=before, **wanted)
+    older = url_for("ui.job_list", before=rows[PAGE - 1].id, **sought.query()) if len(rows) > PAGE else None
+    return render_template("jobs.html", jobs=_show(rows[:PAGE]), sought=sought, before=before, older=older,
                            counts=tallies.by_status(reader, caller.scope), types=site().registry)
 
 
@@ -53,12 +56,16 @@ def job_rows() -> str:
 
 
 def job_page(job_id: int) -> str:
-    """Everything about one job."""
-    return render_template("job.html", **_whole(find(job_id)))
+    """Everything about one job; `?find=text` shows the lines of its log that have the text."""
+    row = find(job_id)
+    sought = (request.args.get("find") or "").strip()[:200].replace("\0", "")
+    lines = overview.log_tail(site().db.read(), job_id, LOG_LINES + 1, sought)
+    return render_template("job.html", **_whole(row), lines=lines[-LOG_LINES:], sought=sought,
+                           more_lines=len(lines) > LOG_LINES)
 
 
 def job_region(job_id: int) -> str:
-    """The live part of a job's page."""
+    """The live part of a job's page; its log follows by a stream of its own."""
     return render_template("regions/job.html", **_whole(find(job_id)))
 
 
@@ -82,18 +89,10 @@ def _whole(row: Row) -> dict[str, Any]:
     artifacts = [one for one in records.of_job(reader, row.id) if one.kind != "upload"]
     return {
         "job": _show([row])[0], "events": overview.history(reader, row.id),
-        "lines": overview.log_tail(reader, row.id, LOG_LINES),
+        "deliveries": callbacks.shown(log.of_job(reader, row.id)), "snippets": snippets.of(row, base_url()),
         "attempts": {one.attempt: one for one in overview.attempts(reader, row.id)},
-        "outcome": outcome.of(reader, row, artifacts), "base_url": base_url()}
+        "outcome": outcome.of(reader, row, artifacts)}
 
 
 def _show(rows: list[Row]) -> list[Shown]:
     return show(rows, site().registry, auth.caller())
-
-
-def _filters() -> dict[str, str]:
-    """The filter that the address names; what cannot be one is left out, since a person may have typed it."""
-    args = request.args
-    found = {"status": args.get("status") if args.get("status") in list(Status) else None, "type": args.get("type"),
-             "q": (args.get("q") or "").strip()[:200]}
-    return {name: value.replace("\0", "") for name, value in found.items() if value}

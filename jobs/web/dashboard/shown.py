@@ -55,6 +55,10 @@ class Shown:
         return self.row.status in RETRYABLE and access.may_steer(self.caller, self.row.owner)
 
     @property
+    def can_purge(self) -> bool:
+        return not self.active and access.may_steer(self.caller, self.row.owner)
+
+    @property
     def stopping(self) -> bool:
         return self.running and bool(self.row.cancel_requested_at)
 

@@ -38,6 +38,19 @@ RESOURCE_EVENTS = {
     "ready": lazy_gettext("The outcome is ready"),
     "failed": lazy_gettext("The outcome could not be made"),
 }
+DELIVERIES = {
+    "pending": lazy_gettext("On its way"),
+    "delivered": lazy_gettext("Delivered"),
+    "failed": lazy_gettext("Given up"),
+}
+DELIVERY_FAULTS = {
+    "dns": lazy_gettext("no such host"),
+    "connect": lazy_gettext("no connection"),
+    "tls": lazy_gettext("no secure connection"),
+    "timeout": lazy_gettext("no answer in time"),
+    "protocol": lazy_gettext("no proper answer"),
+    "forbidden": lazy_gettext("address not allowed"),
+}
 _FIELD_MESSAGES = (  # what marshmallow says, in its own words
     lazy_gettext("Missing data for required field."),
     lazy_gettext("Field may not be null."),
@@ -69,6 +82,16 @@ def event(code: str) -> str:
     """What an event of a job's history tells."""
     words = EVENTS.get(code) or RESOURCE_EVENTS.get(code.rpartition(".")[2])
     return str(words) if words else code
+
+
+def delivery(state: str) -> str:
+    """Where a delivery stands."""
+    return str(DELIVERIES[state])
+
+
+def delivery_fault(code: str) -> str:
+    """Why an attempt at a delivery brought no answer."""
+    return str(DELIVERY_FAULTS.get(code, code))
 
 
 def message(text: str) -> str:
