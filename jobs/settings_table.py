@@ -11,7 +11,7 @@ def listing(settings: Settings) -> str:
     for row in TABLE:
         given = PREFIX + row.name in settings.environment
         value = settings.environment.get(PREFIX + row.name, row.default)
-        shown = _covered(row.name, value) or "(empty)"
+        shown = covered(row.name, value) or "(empty)"
         lines += [f"{'*' if given else ' '} {PREFIX + row.name} = {shown}", f"      {row.help}"]
         if given and row.default:
             lines[-1] += f" Default: {row.default}."
@@ -27,7 +27,8 @@ def markdown() -> str:
     return "\n".join(["| setting | default | what it means |", "|---|---|---|", *rows])
 
 
-def _covered(name: str, value: str) -> str:
-    if value and name == "ADMIN_KEY":
+def covered(name: str, value: str) -> str:
+    """A setting's value without what must stay secret."""
+    if value and name in ("ADMIN_KEY", "SECRET_KEY"):
         return "•••"
     return re.sub(r"(?<=:)[^:/@]+(?=@)", "•••", value)      # the password of a URL

@@ -33,6 +33,7 @@ function watch() {
 let said;
 function swapped() {
   reapply();
+  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
   const state = document.querySelector("[data-title]");
   if (!state) return;
   tellTab();
@@ -75,9 +76,6 @@ function noticeNew(frame) {
 }
 
 function comforts() {
-  for (const button of document.querySelectorAll("[data-copy]")) {
-    button.hidden = !navigator.clipboard;
-  }
   document.addEventListener("click", async event => {
     const button = event.target.closest?.("[data-copy]");
     if (button) await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);

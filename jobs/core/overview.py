@@ -4,7 +4,7 @@ Every question is answered from an index over few rows, so that it costs the sam
 """
 
 from jobs.core.reads import LIST_LIMIT, like
-from jobs.core.states import Status
+from jobs.core.states import TERMINAL, Status
 from jobs.db import Reader, Row
 
 _COLUMNS = ", ".join(f"jobs.{name}" for name in """
@@ -72,3 +72,40 @@ def log_tail(reader: Reader, job_id: int, limit: int, having: str = "") -> list[
     rows = reader.all(f"""SELECT id, attempt, created_at, line FROM logs WHERE job_id = :id {which}
                           ORDER BY id DESC LIMIT :limit""", id=job_id, limit=limit, having=f"%{like(having)}%")
     return rows[::-1]
+
+
+def leases(reader: Reader, limit: int = 200) -> list[Row]:
+    """Jobs at work with the worker that holds each, whoever owns them."""
+    return reader.all(f"""SELECT {_COLUMNS}, leases.started_at AS attempt_at, leases.worker FROM leases
+                          JOIN jobs ON jobs.id = leases.job_id ORDER BY leases.worker LIMIT :limit""", limit=limit)
+
+
+def queues(reader: Reader, owner: str | None) -> list[Row]:
+    """Per queue how many jobs wait and run: queue, waiting, running."""
+    of_owner = "" if owner is None else "AND owner = :owner"
+    return reader.all(f"""SELECT queue, sum(CASE WHEN status = 'queued' THEN number ELSE 0 END) AS waiting,
+                          sum(CASE WHEN status = 'running' THEN number ELSE 0 END) AS running FROM tallies
+                          WHERE status IN ('queued', 'running') {of_owner} GROUP BY queue ORDER BY queue""", owner=owner)
+
+
+def running_by_type(reader: Reader) -> dict[str, int]:
+    """How many jobs of each type run."""
+    rows = reader.all("SELECT type, sum(number) AS number FROM tallies WHERE status = 'running' GROUP BY type")
+    return {row.type: int(row.number) for row in rows}
+
+
+def ended_by_minute(reader: Reader, owner: str | None, since: str, hours: bool = False) -> list[Row]:
+    """How many jobs ended in each state in each minute (or hour) since an instant: status, minute (as text), number."""
+    of_owner = "" if owner is None else "AND owner = :owner"
+    return [row for status in sorted(TERMINAL) for row in reader.all(
+        f"""SELECT status, substr(finished_at, 1, {13 if hours else 16}) AS minute, count(*) AS number FROM jobs
+            WHERE status = :status AND finished_at >= :since {of_owner} GROUP BY 1, 2""",
+        status=status, since=since, owner=owner)]
+
+
+def latest_spans(reader: Reader, owner: str | None, since: str, limit: int = 200) -> list[Row]:
+    """When the latest jobs that succeeded since an instant started and ended."""
+    of_owner = "" if owner is None else "AND owner = :owner"
+    return reader.all(f"""SELECT started_at, finished_at FROM jobs WHERE status = 'succeeded' AND finished_at >= :since
+                          AND started_at IS NOT NULL {of_owner} ORDER BY finished_at DESC LIMIT :limit""",
+                      since=since, owner=owner, limit=limit)

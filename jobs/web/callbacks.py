@@ -89,13 +89,17 @@ def list_endpoints() -> dict[str, Any]:
 def register_endpoint() -> tuple[dict[str, Any], int, dict[str, str]]:
     """Register an endpoint; the answer holds its secret."""
     owner = auth.submitter().owner
-    wanted = schemas.load(Wanted(), bodies.read_object())
+    row = register(owner, schemas.load(Wanted(), bodies.read_object()))
+    return (receivers.render(row) | _secrets(owner, receivers.of_endpoint(row.id)), 201,
+            _PRIVATE | {"Location": f"{base_url()}/v1/webhook-endpoints/{row.id}"})
+
+
+def register(owner: str, wanted: dict[str, Any]) -> Row:
+    """Store an endpoint whose members have passed the schema. Problems 422."""
     site().guard.check_url(wanted["url"], pointer="#/url")
     if len(receivers.listed(site().db.read(), owner)) >= receivers.MOST:
         raise Problem("invalid-payload", f"An owner has at most {receivers.MOST} endpoints; delete one first.")
-    row = site().db.write(lambda tx: receivers.register(tx, owner, **wanted))
-    return (receivers.render(row) | _secrets(owner, receivers.of_endpoint(row.id)), 201,
-            _PRIVATE | {"Location": f"{base_url()}/v1/webhook-endpoints/{row.id}"})
+    return site().db.write(lambda tx: receivers.register(tx, owner, **wanted))
 
 
 @blueprint.get("/v1/webhook-endpoints/<id:endpoint_id>")

@@ -2,73 +2,17 @@
 
 import re
 import socket
-from contextlib import contextmanager
 
 import pytest
 import requests
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from jobs import settings as settings_module
-from jobs.core import access
-from jobs.db import Database
-from tests.stack import Api, Stack, wait_for
+from tests.e2e.browsing import fits, link_for, visitor
+from tests.stack import Stack, wait_for
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]
 HOSTILE = ("<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> \u202egnp.exe ' \" &amp; "
            "{{7*7}}")
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path):
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium_path, args=ARGUMENTS)
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
-def api(server) -> Api:
-    return server.session("alice")
-
-
-def link_for(server: Stack, key: str) -> str:
-    """A one-time link that signs in as the holder of `key`."""
-    database = Database(settings_module.load(server.environment))
-    try:
-        caller = access.authenticate(database.read(), key)
-        return f"{server.url}/ui/sign-in/{database.write(lambda tx: access.make_sign_in_link(tx, caller.key_id))}"
-    finally:
-        database.close()
-
-
-@contextmanager
-def visitor(browser: Browser, server: Stack, key: str, script: str | None = None, **options):
-    """A page of a fresh browser that is signed in. Whatever it complains of fails the test; so does its content policy."""
-    context = browser.new_context(locale="en-GB", **options)
-    complaints: list[str] = []
-    context.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    context.on("weberror", lambda error: complaints.append(str(error.error)))
-    if script:
-        context.add_init_script(script)
-    page = context.new_page()
-    page.set_default_timeout(10_000)
-    page.goto(link_for(server, key))
-    page.get_by_role("main").get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/ui/")
-    page.complaints = complaints
-    try:
-        yield page
-    finally:
-        context.close()
-    assert not [text for text in complaints if "Failed to load resource" not in text], complaints
-
-
-@pytest.fixture
-def page(browser, server, api):
-    with visitor(browser, server, api.key) as page:
-        yield page
 
 
 def fill_drill(page: Page, server: Stack, **values: str) -> None:
@@ -82,11 +26,6 @@ def fill_drill(page: Page, server: Stack, **values: str) -> None:
 def bar(page: Page) -> float:
     """Where the bar stands; -1 while there is none."""
     return page.evaluate("document.querySelector('[data-bar]')?.value ?? -1")
-
-
-def fits(page: Page) -> bool:
-    """Whether nothing must be scrolled sideways."""
-    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def sees_it_move(page: Page) -> None:

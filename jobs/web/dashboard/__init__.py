@@ -10,8 +10,8 @@ from jobs.core import access
 from jobs.core.states import Status
 from jobs.errors import KINDS, Problem, StorageFull, StorageUnavailable
 from jobs.web import auth, headers
-from jobs.web.dashboard import (actions, assets, callbacks, export, forms, log, pages, preferences, protection, sign_in, steer,
-                                submit, tree, words)
+from jobs.web.dashboard import (actions, administration, assets, callbacks, endpoints, export, forms, log, pages, preferences,
+                                protection, sign_in, steer, submit, tree, words)
 
 TRANSLATIONS = Path(__file__).parents[3] / "translations"
 blueprint = Blueprint("ui", __name__, url_prefix="/ui")
@@ -56,6 +56,14 @@ _route("/new", "new_job", submit.choose)
 _route("/new/<type_name>", "new_job_of", submit.new)
 _route("/new/<type_name>", "create_job", submit.create, ("POST",))
 _route("/types", "job_types", pages.job_types)
+_route("/endpoints", "endpoints", endpoints.listing)
+_route("/endpoints", "create_endpoint", endpoints.create, ("POST",))
+_route("/endpoints/<id:endpoint_id>", "endpoint", endpoints.page)
+_route("/endpoints/<id:endpoint_id>/<any(enable, disable, ping, rotate, delete):verb>", "endpoint_act", endpoints.act, ("POST",))
+_route("/keys", "keys", administration.keys)
+_route("/keys", "make_key", administration.make_key, ("POST",))
+_route("/keys/<id:key_id>/revoke", "revoke_key", administration.revoke_key, ("POST",))
+_route("/settings", "settings", administration.settings)
 _route("/sign-in", "sign_in", sign_in.sign_in, ("GET", "POST"))
 _route("/sign-in/<link>", "sign_in_by_link", sign_in.sign_in_by_link, ("GET", "POST"))
 _route("/sign-out", "sign_out", sign_in.sign_out, ("POST",))

@@ -11,7 +11,7 @@ from jobs.core.states import Status
 from jobs.db import Row
 from jobs.web import auth, filters
 from jobs.web.api import find
-from jobs.web.dashboard import callbacks, forms, outcome, search, snippets
+from jobs.web.dashboard import callbacks, forms, health, outcome, search, snippets, statistics
 from jobs.web.dashboard.shown import Shown, show
 from jobs.web.queries import job_id
 from jobs.web.site import base_url, site
@@ -81,7 +81,11 @@ def _glance() -> dict[str, Any]:
         "waiting": overview.waiting(reader, scope, WAITING_SHOWN, clock.wire(clock.now())),
         "troubled": overview.lately(reader, scope, _TROUBLED, ENDED_SHOWN),
         "ended": overview.lately(reader, scope, _WELL, ENDED_SHOWN)}
-    return {name: _show(found) for name, found in rows.items()} | {"counts": tallies.by_status(reader, scope)}
+    span = request.args.get("span", "")
+    span = span if span in statistics.SPANS else "day"
+    return {name: _show(found) for name, found in rows.items()} | {
+        "counts": tallies.by_status(reader, scope), "health": health.look(site(), reader, auth.caller()), "span": span,
+        "figures": statistics.of(reader, scope, span, id(site().db))}
 
 
 def _whole(row: Row) -> dict[str, Any]:

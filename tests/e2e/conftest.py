@@ -1,0 +1,26 @@
+"""A browser, and who looks through it."""
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.e2e.browsing import ARGUMENTS, visitor
+from tests.stack import Api
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path):
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium_path, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def api(server) -> Api:
+    return server.session("alice")
+
+
+@pytest.fixture
+def page(browser, server, api):
+    with visitor(browser, server, api.key) as page:
+        yield page
