@@ -135,7 +135,6 @@ def seed(seeder: Seeder, store, settings) -> dict[str, int]:
     )
     found["partial"] = job[0]
     found["video"] = video(seeder, store, settings)
-    callbacks(seeder, found["video"])
     waiting(seeder)
     found["running"] = running(seeder)
     seeder.at(0)
