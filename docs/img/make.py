@@ -51,9 +51,10 @@ def shoot(page, target: Path, url: str, full=True) -> None:
 
 def for_readme(browser, base: str, state: dict, found: dict[str, int]) -> None:
     page = browser.new_context(
-        storage_state=state, viewport={"width": 1240, "height": 780}, color_scheme="light", locale="en-GB"
+        storage_state=state, viewport={"width": 1240, "height": 900}, color_scheme="light", locale="en-GB"
     ).new_page()
     shoot(page, ROOT / "docs/img/overview.png", f"{base}/ui/", full=False)
+    page.set_viewport_size({"width": 1240, "height": 780})
     shoot(page, ROOT / "docs/img/job.png", f"{base}/ui/jobs/{found['video']}", full=False)
 
 
