@@ -13,6 +13,7 @@ from jobs.web import auth, callbacks, schemas
 from jobs.web.dashboard.callbacks import shown
 from jobs.web.dashboard.protection import check_form
 from jobs.web.problems import not_found
+from jobs.web.queries import job_id
 from jobs.web.site import site
 from jobs.webhooks import catalogue, log, outbox, receivers
 
@@ -77,7 +78,7 @@ def _list(asked: dict[str, Any] | None = None, problem: Problem | None = None) -
 def _page(row: Row, fresh: bool = False) -> str:
     reader = site().db.read()
     secrets = receivers.secrets_of(reader, row.owner, receivers.of_endpoint(row.id)) if fresh else []
-    before = request.args.get("before", type=int)
+    before = job_id("before")
     rows = log.of_endpoint(reader, row.id, before, _PAGE + 1)
     older = url_for("ui.endpoint", endpoint_id=row.id, before=rows[_PAGE - 1].id) if len(rows) > _PAGE else None
     return render_template("endpoint.html", one=_shown(row), secret=secrets[0].secret if secrets else None,
