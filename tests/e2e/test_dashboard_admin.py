@@ -86,7 +86,7 @@ def test_settings_are_shown_without_their_secrets(browser, stack):
         page.goto(f"{stack.url}/ui/settings")
         expect(page.locator(".settings")).to_contain_text("ACCEPTED_WEB_THREADS")
         assert "s" * 43 not in page.content() and "t" * 50 not in page.content()
-        expect(page.locator(".settings > div").filter(has_text="ACCEPTED_ADMIN_KEY")).to_contain_text("•••")
+        expect(page.locator(".settings > div").filter(has_text="ACCEPTED_SECRET_KEY")).to_contain_text("•••")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
