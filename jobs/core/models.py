@@ -296,10 +296,9 @@ def sqlalchemy_url(settings: Settings) -> str:
 
 
 def prepare(db: Database, settings: Settings) -> None:
-    """Make what is missing of the schema, and let the version jump ahead of everything handed out before.
+    """Make what is missing of the schema, and let the version jump to max(version + 1, now in ms).
 
-    The jump to max(version + 1, now in ms) makes sure that a power cut which lost the last relaxed commits, or a restored
-    backup, never hands out a number twice.
+    So a power cut which lost the last relaxed commits, or a restored backup, never hands out a number twice.
     """
     engine = create_engine(sqlalchemy_url(settings), poolclass=NullPool)
     with engine.begin() as connection:
