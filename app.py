@@ -7,7 +7,7 @@ from werkzeug.routing import BaseConverter
 from jobs import settings as settings_module
 from jobs.artifacts import links
 from jobs.artifacts.store import open_store
-from jobs.core.models import orm, sqlalchemy_url
+from jobs.core.models import sqlalchemy_url
 from jobs.db import Database
 from jobs.doorbell import Doorbell
 from jobs.settings import Settings
@@ -27,6 +27,7 @@ from jobs.web import (
     lists,
     logs,
     problems,
+    records,
     resources,
     steering,
     submissions,
@@ -81,7 +82,6 @@ def create_app(settings: Settings | None = None) -> Flask:
     registry = load_registry(settings)
     app.url_map.converters |= {"id": Id, "collection": collection_converter(registry)}
     app.url_map.strict_slashes = False
-    orm.init_app(app)
 
     doorbell = Doorbell(settings.redis_url)
     db = Database(settings, announce=doorbell.ring)
@@ -89,6 +89,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         settings=settings, db=db, registry=registry, store=open_store(settings), doorbell=doorbell,
         hub=Hub(db, doorbell, settings), guard=Guard(settings.allowed_targets))
 
+    records.register(app)
     problems.register(app)
     headers.register(app)
     app.before_request(auth.guard)

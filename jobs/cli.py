@@ -22,6 +22,8 @@ class _Commands(click.Group):
         from jobs.errors import StorageUnavailable
         try:
             return super().invoke(context)
+        except KeyboardInterrupt:
+            context.exit(130)
         except settings_of.SettingsError as error:
             click.echo(f"Wrong settings:\n{error}", err=True)
             context.exit(2)
@@ -98,6 +100,8 @@ def key() -> None:
 def create_key(owner: str, role: str, name: str, expires: str | None) -> None:
     """Make a key and print it. It cannot be shown again."""
     from jobs.core import access
+    if not access.OWNER.fullmatch(owner):
+        raise click.BadParameter(f"an owner is {access.OWNER_FORM}", param_hint="--owner")
     try:
         end = clock.wire(clock.now() + timedelta(seconds=settings_of.duration(expires))) if expires else None
     except (ValueError, OverflowError) as error:
@@ -165,6 +169,8 @@ def sign_in() -> None:
     if running and not settings.port:
         settings = settings_of.load(port=running["url"].rpartition(":")[2])
     click.echo(open_doors(settings, database).sign_in)
+    if not running:
+        click.echo(f"No server runs on {settings.data_dir} now; the link opens once one does.", err=True)
 
 
 @cli.command("settings")
@@ -188,4 +194,4 @@ def _database():
 
 
 if __name__ == "__main__":
-    cli()
+    cli(prog_name="./run")

@@ -31,23 +31,29 @@ class DemoFailed(Exception):
 
 
 def run(file: Path | None, keep: bool) -> int:
-    """Transcode `file`, relative to where the caller stood, or a clip made here. 0, or 1 with the reason on stderr."""
+    """Transcode `file`, relative to where the caller stood, or a clip made here.
+
+    0; 1 with the reason on stderr; or 2 when there is no such file.
+    """
     settings = settings_of.load()
     if file is not None:
         file = Path(os.environ.get("CALLED_FROM", "."), file)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")        # a terminal that cannot show a bar shows question marks
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # on the way out the server is stopped
+    if file is not None and not file.is_file():
+        print(f"There is no file {file}.", file=sys.stderr)
+        return 2
     own, log = None, None
     try:
-        if file is not None and not file.is_file():
-            raise DemoFailed(f"There is no file {file}.")
         if running(settings) is None:
             log = None if keep else tempfile.TemporaryFile()
             own = _start(log)
         elif keep:
             print("The server runs already, and goes on.")
         _play(settings, _base(settings, own), file)
+        if own and not keep:
+            print("The demo's server stops now. ./run shows what it made; with --keep it goes on by itself.", flush=True)
         if own and keep:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             print("\nThe server goes on. Ctrl-C stops it.", flush=True)

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ class Sqlite:
         if self._inherited:
             raise RuntimeError("This process was forked while the database was open, and SQLite's locks do not survive "
                                "that: call Database.close() before the fork.")
+        with suppress(OSError):  # not there yet; its log gets the same mode when SQLite makes it
+            self.path.chmod(0o600)
         connection = sqlite3.connect(self.path, timeout=10, isolation_level=None, cached_statements=512,
                                      check_same_thread=False)
         self._open = True

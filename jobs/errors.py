@@ -49,7 +49,7 @@ _KINDS = (
     Kind("unknown-type", 422, "There is no such job type", "GET /v1/job-types lists the types of this server."),
     Kind("invalid-payload", 422, "The body does not fit", "Each entry of errors points to a member and says what is wrong with it."),
     Kind("idempotency-key-reused", 422, "The Idempotency-Key was used for another body", "Use a fresh key for each new submission."),
-    Kind("target-forbidden", 422, "The address may not be reached from here", "Use a public http or https address, or ask the operator to allow this one."),
+    Kind("target-forbidden", 422, "The address may not be reached from here", "Use a public http or https address, or ask the operator to list this one in ACCEPTED_ALLOWED_TARGETS."),
     Kind("unknown-input", 422, "There is no such file", "Upload it by POST /v1/files and use the url of the answer."),
     Kind("too-many-requests", 429, "Too many requests", "Wait as long as Retry-After says."),
     Kind("internal-error", 500, "Something went wrong on the server", "Try again later; if it stays, tell the operator the request id."),

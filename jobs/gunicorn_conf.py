@@ -13,6 +13,7 @@ threads = _ours.web_threads
 control_socket_disable = True       # it would be made under HOME
 graceful_timeout = max(int(min(_ours.drain, 10)), 1)
 keepalive = 15
+forwarder_headers = ""              # else a client behind a proxy on this machine could say what path it asks for
 
 
 def post_fork(arbiter, worker):

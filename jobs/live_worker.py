@@ -18,8 +18,10 @@ from typing import Any
 
 from gunicorn.http import wsgi
 from gunicorn.util import close_graceful
-from gunicorn.workers.gthread import TConn, ThreadWorker
+from gunicorn.workers.gthread import TConn
 
+from jobs.live_reading import Input
+from jobs.live_reception import Reception
 from jobs.web.hub import Hub
 from jobs.web.parking import LIVE, Parked, complete
 from jobs.web.seats import SocketSeat
@@ -77,8 +79,10 @@ class Departure:
         self.reusable = False
 
 
-class LiveWorker(ThreadWorker):
+class LiveWorker(Reception):
     """Serves views that park. The parked do not count against `worker_connections`; the hub has a cap of its own."""
+
+    # `live_reading` tells how requests are received.
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -103,6 +107,7 @@ class LiveWorker(ThreadWorker):
             resp, environ = wsgi.create(req, conn.sock, conn.client, conn.server, self.cfg, response_class=Response)
             environ["wsgi.multithread"] = True
             environ[LIVE] = not self.cfg.is_ssl
+            environ["wsgi.input"] = Input(environ["wsgi.input"])
             self._count_request()
             if not self._may_keep_alive():
                 resp.force_close()

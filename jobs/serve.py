@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jobs import clock, data_folder, embedded_redis, leash
 from jobs import settings as settings_of
 from jobs.addresses import AllowList
-from jobs.core import access
+from jobs.core import access, schema
 from jobs.data_folder import DataFolder
 from jobs.db import Database
 from jobs.errors import StorageUnavailable
@@ -76,6 +76,8 @@ def _prepare(settings: Settings) -> None:
         fault = "The preparation failed; the lines above say how."
         try:
             fault = _fault_of(settings)
+        except KeyboardInterrupt:       # Ctrl-C reaches us both; the parent ends the start
+            fault = "The start was interrupted."
         except BaseException:
             traceback.print_exc()
         finally:
@@ -90,23 +92,36 @@ def _prepare(settings: Settings) -> None:
 
 
 def _fault_of(settings: Settings) -> str:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from jobs.core import models
     from jobs.types import load_registry
-    from jobs.webhooks import models as _tables_of_callbacks  # noqa: F401 - part of the schema
     from jobs.work.job_type import DeclarationError
 
     try:
         load_registry(settings)
-        models.prepare(Database(settings), settings)
+        _make_schema(settings)
     except DeclarationError as error:
         return f"A job type cannot work. {error}"
-    except (StorageUnavailable, SQLAlchemyError) as error:
+    except StorageUnavailable as error:
         return f"The database cannot be used: {error}"
     except ModuleNotFoundError as error:
         return f"The package {error.name} is missing. For PostgreSQL: ./run add postgres"
     return ""
+
+
+def _make_schema(settings: Settings) -> None:
+    """Make the tables if they are not those of this release; the version jumps at every start."""
+    database = Database(settings)
+    if not schema.is_current(database):
+        from sqlalchemy.exc import SQLAlchemyError
+
+        from jobs.core import models
+        from jobs.webhooks import models as _tables_of_callbacks  # noqa: F401 - part of the schema
+        try:
+            models.create(settings)
+        except SQLAlchemyError as error:
+            raise StorageUnavailable(str(error)) from error
+        database.write(schema.note)
+    database.write(schema.jump)
+    database.close()
 
 
 def loopback_address(settings: Settings) -> tuple[str, int]:
@@ -143,9 +158,9 @@ def _parts(settings: Settings, listener: socket.socket) -> list[Part]:
 
 
 def _environment(settings: Settings) -> Mapping[str, str]:
-    """Ours, with the settings as they are in force."""
+    """Ours, with the settings as they are in force. The admin's key is for this process alone: no handler sees it."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith(settings_of.PREFIX)}
-    return outside | settings.environment
+    return outside | {name: value for name, value in settings.environment.items() if name != settings_of.PREFIX + "ADMIN_KEY"}
 
 
 def _listen(settings: Settings) -> socket.socket:

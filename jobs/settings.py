@@ -4,6 +4,7 @@ An unknown `ACCEPTED_` variable or a value that does not parse stops the start w
 """
 
 import difflib
+import ipaddress
 import os
 import re
 import socket
@@ -11,8 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 PREFIX = "ACCEPTED_"
+OF_CLIENTS = ("URL", "KEY")     # what the docs have a client export, often in the shell in which the server starts
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -44,6 +47,14 @@ def count(text: str) -> int:
     return int(text)
 
 
+def some(text: str) -> int:
+    """A whole number, at least 1."""
+    number = count(text)
+    if not number:
+        raise ValueError("write a whole number, 1 or more")
+    return number
+
+
 def switch(text: str) -> bool:
     """1, true, yes, on — or 0, false, no, off."""
     words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -56,6 +67,32 @@ def switch(text: str) -> bool:
 def words(text: str) -> tuple[str, ...]:
     """A list, separated by commas or white space."""
     return tuple(word for word in re.split(r"[,\s]+", text) if word)
+
+
+def networks(text: str) -> tuple[str, ...]:
+    """A list of IP networks; a single address is one."""
+    for word in words(text):
+        try:
+            ipaddress.ip_network(word, strict=False)
+        except ValueError:
+            raise ValueError(f"{word} is no network; write such as 127.0.0.1/32 or 10.0.0.0/8") from None
+    return words(text)
+
+
+def web_url(text: str) -> str:
+    """An http(s) URL, or nothing."""
+    parts = urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
+        raise ValueError("write a URL such as https://jobs.example.org, a path is fine")
+    return text
+
+
+def origins(text: str) -> tuple[str, ...]:
+    """A list of origins, as browsers write them, or `*`."""
+    for word in words(text):
+        if word != "*" and not re.fullmatch(r"https?://[^/?#@]+", word):
+            raise ValueError(f"{word} is no origin; write such as https://app.example.org, without a path")
+    return words(text)
 
 
 def port(text: str) -> int:
@@ -87,15 +124,15 @@ TABLE = (
     Row("DATA_DIR", "./var", Path, "Folder for the database, artifacts, key files and locks. Must be a local disk."),
     Row("BIND", "127.0.0.1", str, "Address the web server listens on."),
     Row("PORT", "8202", port, "Port the web server listens on."),
-    Row("PUBLIC_URL", "", str, "The URL by which clients reach the server, a path included. Default: http://BIND:PORT, with this machine's name for 0.0.0.0."),
-    Row("TRUSTED_PROXIES", "", words, "CIDRs of proxies whose X-Forwarded headers are believed."),
+    Row("PUBLIC_URL", "", web_url, "The URL by which clients reach the server, a path included. Default: http://BIND:PORT, with this machine's name for 0.0.0.0."),
+    Row("TRUSTED_PROXIES", "", networks, "CIDRs of proxies whose X-Forwarded headers are believed."),
     Row("DATABASE_URL", "", postgres_url, "A PostgreSQL URL (postgresql+psycopg://…) instead of SQLite in DATA_DIR."),
     Row("REDIS_URL", "", str, "A Redis or Valkey server instead of the embedded one."),
     Row("ARTIFACTS_URL", "", str, "Where artifacts are kept, e.g. s3://bucket/prefix, instead of DATA_DIR/artifacts."),
     Row("ADMIN_KEY", "", str, "Bootstrap admin key. Default: made at the first start, kept in DATA_DIR/admin.key."),
     Row("SECRET_KEY", "", str, "Signs links and the dashboard's cookie; the same on every host. Default: made at first use, kept in DATA_DIR/secret.key."),
-    Row("WEB_PROCESSES", "1", count, "Web server processes."),
-    Row("WEB_THREADS", "8", count, "Threads in each web process. Waiting clients need none."),
+    Row("WEB_PROCESSES", "1", some, "Web server processes."),
+    Row("WEB_THREADS", "8", some, "Threads in each web process. Waiting clients need none."),
     Row("WORKERS", "2", count, "Worker processes on this machine."),
     Row("QUEUES", "default", words, "Queues that this machine's workers serve; WORKERS processes for each."),
     Row("MAX_WATCHERS", "10000", count, "Streams and long polls held at once by one web process."),
@@ -106,7 +143,7 @@ TABLE = (
     Row("TOMBSTONES", "90d", duration, "How long an expired job still answers 410 instead of 404."),
     Row("QUEUE_TTL", "7d", duration, "How long a job may wait for its first start."),
     Row("JOB_TIMEOUT", "1h", duration, "How long one attempt may run, where neither job nor type says otherwise."),
-    Row("MAX_ATTEMPTS", "3", count, "Attempts per job, where neither job nor type says otherwise."),
+    Row("MAX_ATTEMPTS", "3", some, "Attempts per job, where neither job nor type says otherwise."),
     Row("LEASE", "30", duration, "An attempt whose heartbeat stands still for this long is lost."),
     Row("HEARTBEAT", "5", duration, "How often a worker renews the lease of the job it runs."),
     Row("LONGEST_TURN", "10", duration, "A process that holds the turn to write to the database for longer is ended: nobody else could write."),
@@ -121,7 +158,7 @@ TABLE = (
     Row("REQUIRE_IDEMPOTENCY_KEY", "0", switch, "Refuse submissions without an Idempotency-Key."),
     Row("CALLBACK_TIMEOUT", "15", duration, "How long a receiver may take to answer a callback."),
     Row("ALLOWED_TARGETS", "", words, "Hosts, CIDRs, or either with :port, that outbound requests may reach although they are not public."),
-    Row("CORS_ORIGINS", "", words, "Origins whose pages may call the API; * for any, without credentials."),
+    Row("CORS_ORIGINS", "", origins, "Origins whose pages may call the API; * for any, without credentials."),
     Row("JOB_MODULES", "", words, "Folders with the team's own job types, one Python file each."),
     Row("DATA_SOURCES", "", str, "File that names the data sources of report.export."),
     Row("ARTICLES_DIR", "", str, "Folder with the articles of article.export."),
@@ -158,6 +195,7 @@ class Settings:
 def load(environ: Mapping[str, str] = os.environ, **overrides: str) -> Settings:
     """Read the settings; `overrides` (`port="0"`) win over the environment. SettingsError names every fault at once."""
     given = {name[len(PREFIX):]: text for name, text in environ.items() if name.startswith(PREFIX)}
+    given = {name: text for name, text in given.items() if name not in OF_CLIENTS}
     given |= {name.upper(): str(text) for name, text in overrides.items()}
     rows = {row.name: row for row in TABLE}
     faults = [_unknown(name, rows) for name in given if name not in rows]
@@ -168,6 +206,8 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: str) -> Settings:
             values[row.name] = row.parse(text if text.strip() else row.default)
         except ValueError as error:
             faults.append(f"{PREFIX}{row.name}={text!r}: {error}")
+    if not faults and values["HEARTBEAT"] >= values["LEASE"]:
+        faults.append(f"{PREFIX}HEARTBEAT: must be shorter than {PREFIX}LEASE, or every attempt is taken for lost")
     if faults:
         raise SettingsError("\n".join(faults))
     values["DATA_DIR"] = values["DATA_DIR"].expanduser().absolute()

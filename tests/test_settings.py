@@ -17,7 +17,7 @@ def test_defaults():
 
 
 @pytest.mark.parametrize("name, text, value", [
-    ("LEASE", "500ms", 0.5), ("LEASE", "2m", 120.0), ("RETENTION", "30d", 2592000.0), ("MAX_BODY", "2k", 2048),
+    ("GRACE", "500ms", 0.5), ("LEASE", "2m", 120.0), ("RETENTION", "30d", 2592000.0), ("MAX_BODY", "2k", 2048),
     ("MAX_UPLOAD", "1 GiB", 1024**3), ("DRILLS", "off", False), ("QUEUES", "default, gpu", ("default", "gpu")),
     ("DATABASE_URL", "postgresql://me@db/x", "postgresql+psycopg://me@db/x"), ("PORT", "0", 0), ("PORT", "", 8202), ("LEASE", " 7 ", 7.0),
 ])
@@ -28,6 +28,9 @@ def test_values(name, text, value):
 @pytest.mark.parametrize("name, text, hint", [
     ("LEASE", "soon", "duration"), ("PORT", "65536", "65535"), ("MAX_BODY", "8 elephants", "size"), ("DRILLS", "perhaps", "1 or 0"),
     ("WORKERS", "-1", "whole number"), ("DATABASE_URL", "mysql://x", "postgresql+psycopg://"),
+    ("PUBLIC_URL", "jobs.example.org", "https://"), ("TRUSTED_PROXIES", "10.0.0.0/8 proxy", "proxy is no network"),
+    ("CORS_ORIGINS", "https://app.example.org/", "without a path"), ("WEB_THREADS", "0", "1 or more"),
+    ("HEARTBEAT", "60", "ACCEPTED_LEASE"),
     ("WORKRES", "2", "did you mean ACCEPTED_WORKERS"), ("COLOUR_OF_SHED", "red", "docs/settings.md"),
 ])
 def test_a_fault_stops_the_start_with_a_hint(name, text, hint):
@@ -46,6 +49,11 @@ def test_overrides_win_and_reach_the_children():
     found = load({"ACCEPTED_PORT": "1", "HOME": "/"}, port=2)
     assert found.port == 2
     assert found.environment == {"ACCEPTED_PORT": "2"}
+
+
+def test_what_the_docs_have_clients_export_stops_no_start():
+    found = load({"ACCEPTED_URL": "http://127.0.0.1:8202", "ACCEPTED_KEY": "acc_x"})
+    assert found.environment == {}
 
 
 def test_settings_do_not_change():

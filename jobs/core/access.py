@@ -1,6 +1,7 @@
 """Who is asking, and what he may do: keys, roles, one-time sign-in links. Only hashes are stored."""
 
 import hashlib
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from jobs import clock
 from jobs.db import Reader, Row, Transaction, placeholders
 
 PREFIX = "acc_"
+OWNER = re.compile(r"[\w.@+-]{1,100}")
+OWNER_FORM = "1 to 100 letters, digits, . @ + - or _"
 
 
 class Role(StrEnum):

@@ -3,16 +3,15 @@
 The hot paths speak SQL through `jobs.db`; the ORM serves administration and the making of the schema.
 """
 
-from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import (BigInteger, CheckConstraint, ForeignKey, Index, Integer, MetaData, Sequence, Text, create_engine,
                         text)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateSequence
 
-from jobs import clock
+from jobs.core import schema
 from jobs.core.states import ACTIVE, Status
-from jobs.db import Database, Transaction
+from jobs.db import Database
 from jobs.settings import Settings
 
 BigInt = BigInteger().with_variant(Integer, "sqlite")  # AUTOINCREMENT needs SQLite's own INTEGER
@@ -23,7 +22,6 @@ class Base(DeclarativeBase):
     type_annotation_map = {str: Text, int: BigInt}
 
 
-orm = SQLAlchemy()  # sessions for administration; read-only, writes go through the door
 _active = ", ".join(f"'{status}'" for status in sorted(ACTIVE))
 _known = ", ".join(f"'{status}'" for status in Status)
 
@@ -295,26 +293,17 @@ def sqlalchemy_url(settings: Settings) -> str:
     return settings.database_url or f"sqlite:///{settings.data_dir / 'accepted.db'}"
 
 
-def prepare(db: Database, settings: Settings) -> None:
-    """Make what is missing of the schema, and let the version jump to max(version + 1, now in ms).
-
-    So a power cut which lost the last relaxed commits, or a restored backup, never hands out a number twice.
-    """
+def create(settings: Settings) -> None:
+    """Make the tables and indexes that are missing."""
     engine = create_engine(sqlalchemy_url(settings), poolclass=NullPool)
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(CreateSequence(Sequence("job_version"), if_not_exists=True))
         Base.metadata.create_all(connection)
     engine.dispose()
-    db.write(_jump)
 
 
-def _jump(tx: Transaction) -> None:
-    floor = int(clock.now().timestamp() * 1000)
-    for name, value in (("version", floor), ("horizon", 0)):
-        tx.run("INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
-               name=name, value=value)
-    if tx.dialect == "postgresql":
-        tx.value("SELECT setval('job_version', greatest(nextval('job_version'), :floor))", floor=floor)
-    else:
-        tx.run("UPDATE meta SET value = max(value + 1, :floor) WHERE name = 'version'", floor=floor)
+def prepare(db: Database, settings: Settings) -> None:
+    """Make what is missing of the schema, and let the version jump ahead of everything handed out before."""
+    create(settings)
+    db.write(schema.jump)

@@ -4,16 +4,19 @@ from typing import Any
 
 from flask import Blueprint, Response
 from marshmallow import RAISE, Schema, ValidationError, fields, validate
+from sqlalchemy import select
 
 from jobs import clock
 from jobs.core import access
 from jobs.core.access import Role
+from jobs.core.models import Key
 from jobs.db import Row
 from jobs.errors import Problem, StorageUnavailable
 from jobs.web import auth, bodies, conditional, negotiation, schemas
 from jobs.web.auth import public
 from jobs.web.problems import not_found
 from jobs.web.queries import known
+from jobs.web.records import orm
 from jobs.web.site import base_url, site
 
 blueprint = Blueprint("administration", __name__)
@@ -33,7 +36,7 @@ class NewKey(Schema):
         unknown = RAISE
 
     owner = fields.Str(required=True, validate=validate.Regexp(
-        r"[\w.@+-]{1,100}\Z", error="1 to 100 letters, digits, . @ + - or _."))
+        access.OWNER.pattern + r"\Z", error=f"{access.OWNER_FORM}."))
     role = fields.Enum(Role, by_value=True, load_default=Role.SUBMIT)
     name = fields.Str(load_default="", validate=validate.Regexp(r"[^\0]{0,200}\Z", error="At most 200 characters."))
     expires_at = schemas.Instant(data_key="expiresAt", load_default=None, allow_none=True, validate=_is_ahead)
@@ -46,8 +49,7 @@ def list_keys() -> tuple[dict[str, Any], dict[str, str]]:
     """All keys, without the keys themselves."""
     known()
     auth.admin()
-    rows = site().db.read().all("SELECT * FROM keys ORDER BY id")
-    return {"keys": [_shown(row) for row in rows]}, _PRIVATE
+    return {"keys": [_shown(row) for row in orm.session.scalars(select(Key).order_by(Key.id))]}, _PRIVATE
 
 
 @blueprint.get("/v1/keys/<id:key_id>")
@@ -106,7 +108,7 @@ def _find(key_id: int) -> Row:
     return row
 
 
-def _shown(row: Row) -> dict[str, Any]:
+def _shown(row: Row | Key) -> dict[str, Any]:
     valid = not row.revoked_at and (not row.expires_at or row.expires_at > clock.wire(clock.now()))
     return {"id": str(row.id), "owner": row.owner, "role": row.role, "name": row.name, "hint": row.hint, "valid": valid,
             "syncWait": row.sync_wait, "createdAt": row.created_at, "expiresAt": row.expires_at,

@@ -3,9 +3,11 @@
 import json
 import math
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from flask import request
+from werkzeug.exceptions import HTTPException
 
 from jobs.errors import Problem
 from jobs.web import schemas
@@ -47,13 +49,16 @@ def read_bytes(limit: int) -> bytes:
 def _drain() -> None:
     """Take the rest of the body, within reason: a connection with unread bytes must be closed, and then some clients
     see a broken connection instead of the answer."""
-    for _ in range(_MOST_DRAINED // _PIECE):
-        if not request.stream.read(_PIECE):
-            return
+    with suppress(HTTPException):  # the rest does not come, or cannot be read: then there is nothing to take
+        for _ in range(_MOST_DRAINED // _PIECE):
+            if not request.stream.read(_PIECE):
+                return
 
 
 def parse(data: bytes) -> Any:
     """JSON (RFC 8259) of at most 100 levels; no duplicate keys, NaN, Infinity or lone surrogates. Problem 400."""
+    if not data.strip():
+        raise Problem("malformed-json", "The body is empty.")
     try:
         text = data.decode("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)

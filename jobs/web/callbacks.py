@@ -29,7 +29,8 @@ class Wanted(Schema):
 
     url = fields.Str(required=True)
     events = fields.List(fields.Str(), required=True, validate=validate.Length(1, 100))
-    description = fields.Str(load_default="", validate=validate.Length(max=500))
+    description = fields.Str(load_default="", validate=[
+        validate.Length(max=500), validate.ContainsNoneOf("\0", error="A NUL character cannot be kept.")])
 
     @validates("events")
     def _known(self, events: list[str], **_: Any) -> None:

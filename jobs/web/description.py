@@ -45,10 +45,11 @@ def docs_asset(name: str) -> Response:
 
 
 @blueprint.get("/v1/job-types")
-def job_types() -> dict[str, Any]:
+def job_types() -> tuple[dict[str, Any], dict[str, str]]:
     """What this server can do."""
     known()
-    return {"jobTypes": [openapi.describe_type(declared, site().settings) for declared in site().registry]}
+    found = [openapi.describe_type(declared, site().settings) for declared in site().registry]
+    return {"jobTypes": found}, {"Cache-Control": "private, no-cache"}
 
 
 @blueprint.get("/metrics")

@@ -15,6 +15,7 @@ from jobs.web.site import site
 
 NAMES = ("status", "type", "tag", "q", "owner", "ids", "createdAfter", "createdBefore", "updatedAfter")
 MAX_IDS = 200
+_MOST = 50  # values of one other name
 _TIMES = {"createdAfter": "created_after", "createdBefore": "created_before", "updatedAfter": "updated_after"}
 _JOINED = ("status", "type", "ids")  # several values may stand in one parameter, with commas between them
 
@@ -70,6 +71,12 @@ def read(given: Mapping[str, list[str]]) -> dict[str, Any]:
     for name, values in given.items():
         if not values or not all(values):
             raise Unusable(name, f"{name} is empty. Leave it out to have all.")
+        if any("\0" in value for value in values):
+            raise Unusable(name, f"{name} holds a NUL character.")
+        if len(values) > 1 and name not in (*_JOINED, "tag"):
+            raise Unusable(name, f"{name} has one value.")
+        if len(values) > _MOST and name != "ids":
+            raise Unusable(name, f"{name} has at most {_MOST} values.")
         if name in _TIMES:
             found[_TIMES[name]] = _instant(name, values[0])
         elif name == "ids":

@@ -96,6 +96,8 @@ class Change:
         row = self.row
         if row.status != Status.RUNNING or message.get("attempt") != row.attempt:
             return None
+        if message.get("at", row.updated_at) < row.updated_at:  # its stage may be old although its progress is not
+            return None
         progress = message.get("progress")
         if progress is not None and row.progress is not None and progress < row.progress:
             return None

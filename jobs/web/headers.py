@@ -21,6 +21,8 @@ def register(app: Flask) -> None:
 
 
 def _protect(response: Response) -> Response:
+    if response.status_code == 204:     # Flask's default type describes nothing
+        response.headers.pop("Content-Type", None)
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers.setdefault("Referrer-Policy", "same-origin")
     if response.mimetype == "text/html":

@@ -76,7 +76,8 @@ def register(app: Flask) -> None:
 
 
 def _count() -> None:
-    if request.blueprint == "ui" or request.method == "OPTIONS" or not g.get("caller"):
+    by_form = request.blueprint == "ui" and request.method == "POST"  # pages are read at will, but forms make jobs
+    if not (auth.optional_caller() if by_form else request.method != "OPTIONS" and g.get("caller")):
         return
     cheap = request.method in ("GET", "HEAD") and (
         "If-None-Match" in request.headers or "wait" in request.args or "Prefer" in request.headers)

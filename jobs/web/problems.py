@@ -39,6 +39,8 @@ def respond(problem: Problem) -> Response:
     """The problem as the answer to this request."""
     members = problem.members(base_url())
     if problem.slug not in _ANONYMOUS:
+        if problem.slug in KINDS and not {"detail", "errors"} & members.keys():
+            members["detail"] = KINDS[problem.slug].help
         members |= {"instance": request.path, "requestId": g.get("request_id")}
     return document(members, problem.headers)
 
@@ -72,7 +74,7 @@ def _from_http(error: HTTPException) -> Response:
     kept = ("Allow", "Retry-After", "WWW-Authenticate")
     headers = {name: value for name, value in error.get_headers() if name in kept}
     slug = _BY_STATUS.get(error.code, "bad-request" if error.code < 500 else "internal-error")
-    detail = None if error.code == 404 else error.description
+    detail = None if error.code in (404, 405) else error.description    # Werkzeug's own words say less than our help
     return respond(Problem(slug, detail, status=error.code, headers=headers))
 
 

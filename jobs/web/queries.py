@@ -31,6 +31,12 @@ def number(name: str, default: int) -> int:
     return min(int(text), _LARGEST)
 
 
+def job_id(name: str) -> int | None:
+    """An id out of the query of a page, which a person may have typed: None when it cannot be one."""
+    text = request.args.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
 def page_limit(default: int = DEFAULT_LIMIT, most: int = MAX_LIMIT) -> int:
     """The page size: 0 means the default, too large a one is cut."""
     return min(number("limit", default) or default, most)

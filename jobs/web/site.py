@@ -1,6 +1,7 @@
 """What the views of one app share, and how the outside addresses it."""
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,9 @@ from jobs.settings import Settings
 from jobs.targets import Guard
 from jobs.web.hub import Hub
 from jobs.work.job_type import Registry
+
+_HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_PREFIX = re.compile(r"(?:/[\w.~%-]+)*/?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,11 @@ def base_url() -> str:
     settings = site().settings
     if settings.public_url or not has_request_context() or not _from_trusted_proxy(settings.trusted_proxies):
         return settings.base_url
-    host = request.headers.get("X-Forwarded-Host", "").split(",")[0].strip()
-    scheme = request.headers.get("X-Forwarded-Proto", "http").split(",")[0].strip()
-    if not host or scheme not in ("http", "https") or urlsplit(f"//{host}").netloc != host or "@" in host:
-        return settings.base_url
-    return f"{scheme}://{host}{request.headers.get('X-Forwarded-Prefix', '').rstrip('/')}"
+    host, scheme, prefix = (request.headers.get(f"X-Forwarded-{name}", default).split(",")[0].strip()
+                            for name, default in (("Host", ""), ("Proto", "http"), ("Prefix", "")))
+    if not _HOST.fullmatch(host) or scheme not in ("http", "https") or not _PREFIX.fullmatch(prefix):
+        return settings.base_url  # a proxy may pass on what a client says
+    return f"{scheme}://{host}{prefix.rstrip('/')}"
 
 
 def _from_trusted_proxy(trusted: Iterable[str]) -> bool:

@@ -64,7 +64,7 @@ def find_type(name: str) -> JobType:
     declared = site().registry.get(name)
     if declared is None:
         fault = {"pointer": "#/type", "detail": "Unknown."}
-        raise Problem("unknown-type", f"There is no job type {name[:100]!r}.", errors=[fault])
+        raise Problem("unknown-type", f"There is no job type {name[:100]!r}. GET /v1/job-types lists them.", errors=[fault])
     return declared
 
 

@@ -55,6 +55,7 @@ class Attempt:
         self.end, self.end_as = at, fate
 
     def bell(self) -> dict[str, Any]:
-        """The doorbell's message about progress that is not on disk yet."""
-        return {"id": self.id, "version": None, "status": "running", "progress": self.state["progress"],
-                "stage": self.state["stage"], "attempt": self.attempt, "owner": self.owner}
+        """The doorbell's message about progress that is not on disk yet; `at` tells it from a row written later."""
+        return {"id": self.id, "version": None, "at": clock.wire(clock.now()), "status": "running",
+                "progress": self.state["progress"], "stage": self.state["stage"], "attempt": self.attempt,
+                "owner": self.owner}

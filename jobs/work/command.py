@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs.leash import tie_to_parent
+from jobs.settings import PREFIX
 from jobs.work import process
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def run(job: "Context", argv: list[str], *, on_line: Callable[[str], None] | Non
     horse = os.getpid()
     take = on_line or (job.log if log else lambda line: None)
     with job.whole(), errors.open("wb") as sink:
+        env = env if env is not None else {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sink, cwd=cwd, env=env,
                                  preexec_fn=lambda: tie_to_parent(horse))
         try:

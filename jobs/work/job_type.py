@@ -17,6 +17,7 @@ RESERVED = frozenset({
     "callback-secrets", "deliveries", "schedules", "api", "ui", "docs", "problems", "static", "livez", "readyz", "healthz",
     "metrics", "openapi.json"})
 CANCELLATIONS = ("best-effort", "transactional")
+_NOT_PLAIN = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
 class DeclarationError(Exception):
@@ -71,8 +72,14 @@ def job_type(name: str, *, payload: Mapping[str, fields.Field] | Schema | type[S
     type; `title` is its short name for people. The other keywords are the members of `JobType`.
     """
 
+    if not isinstance(name, str):
+        raise DeclarationError('Write @job_type("area.verb"), with a name in parentheses.')
+    unknown = options.keys() - JobType.__dataclass_fields__.keys()
+    if unknown:
+        raise DeclarationError(f"Job type {name!r}: there is no keyword {min(unknown)!r}; docs/job-types.md lists them.")
+
     def declare(handler: Callable) -> JobType:
-        schema = _schema(payload)
+        schema = _schema(name, payload)
         description = (handler.__doc__ or "").strip()
         marked = {mark: frozenset(_shown(key, value) for key, value in schema.fields.items() if value.metadata.get(mark))
                   for mark in ("secret", "input")}
@@ -80,7 +87,7 @@ def job_type(name: str, *, payload: Mapping[str, fields.Field] | Schema | type[S
             return JobType(name=name, handler=handler, schema=schema, title=title or name.replace(".", " ").capitalize(),
                            description=description, secrets=marked["secret"], inputs=marked["input"], **options)
         except TypeError as error:
-            raise DeclarationError(f"{name}: {error}") from None
+            raise DeclarationError(f"Job type {name!r}: {error}") from None
 
     return declare
 
@@ -162,6 +169,9 @@ def _misfits(declared: JobType) -> Iterator[str]:
     for function in (declared.handler, declared.cleanup):
         if function is None:
             continue
+        if any(kind(function) for kind in _NOT_PLAIN):
+            yield f"{function.__name__}() is asynchronous or yields; a handler is a plain function that returns its result."
+            continue
         try:
             inspect.signature(function).bind(None, **dict.fromkeys(members))
         except TypeError as error:
@@ -169,11 +179,15 @@ def _misfits(declared: JobType) -> Iterator[str]:
             yield f"{function.__name__}() does not take ({taken}): {error}."
 
 
-def _schema(payload: Any) -> Schema:
+def _schema(name: str, payload: Any) -> Schema:
     if isinstance(payload, type):
         payload = payload()
     if isinstance(payload, Schema):
         return payload
+    for key, value in (payload or {}).items():
+        if not isinstance(value, fields.Field):
+            raise DeclarationError(f"Job type {name!r}: the payload's member {key!r} is no marshmallow field; "
+                                   "write such as fields.Str().")
     return Schema.from_dict(dict(payload or {}), name="Payload")(unknown=RAISE)
 
 

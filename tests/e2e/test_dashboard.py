@@ -294,6 +294,11 @@ def test_pages_fit_a_phone(browser, server, api):
         for path in ("", "jobs", f"jobs/{job['id']}", "new/demo.drill", "new/video.transcode", "types"):
             page.goto(f"{server.url}/ui/{path}")
             assert fits(page), f"{path} is wider than the screen"
+        page.set_viewport_size({"width": 375, "height": 700})
+        page.goto(f"{server.url}/ui/")
+        page.wait_for_selector("#live:not([hidden])")
+        brand, tools = (page.locator(name).bounding_box() for name in (".brand", ".tools"))
+        assert abs(brand["y"] + brand["height"] / 2 - tools["y"] - tools["height"] / 2) < 8, "one row"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -20,6 +20,12 @@ def test_the_demo_brings_its_own_server_and_clip(stack):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "720p/index.m3u8" in done.stdout and "480p/index.m3u8" in done.stdout
     assert not (stack.data / "redis.sock").exists()
+    assert "The demo's server stops now" in done.stdout
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(stack):
+    done = demo(stack, "nowhere.mov")
+    assert done.returncode == 2 and "There is no file" in done.stderr
 
 
 def test_the_demo_uses_a_running_server(stack, tmp_path):

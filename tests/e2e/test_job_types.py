@@ -36,7 +36,7 @@ def team(folder, tmp_path_factory):
 def test_the_tutorial_works_line_by_line(team):
     commands = re.findall(r"<!-- run -->\n```sh\n(.*?)```", PAGE, re.DOTALL)
     answers = [json.loads(subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=60, env={
-        "PATH": "/usr/bin:/bin", "URL": team.url, "KEY": team.session("alice").key}).stdout) for command in commands]
+        "PATH": "/usr/bin:/bin", "ACCEPTED_URL": team.url, "ACCEPTED_KEY": team.session("alice").key}).stdout) for command in commands]
     types, result, resource, refusal = answers
     assert "text.count" in [entry["name"] for entry in types["jobTypes"]]
     assert result == {"words": 6, "top": ["to", "be"]}
@@ -102,7 +102,12 @@ BAD = {
     "a collection with a slash": ('@job_type("a.b", collection="a/b")', "lower-case plural"),
     "a collection that is taken": ('@job_type("a.b", collection="videos")', "belongs to"),
     "a name that is taken": ('@job_type("demo.drill")', "declared twice"),
-    "an unknown keyword": ('@job_type("a.b", retries=3)', "retries"),
+    "an unknown keyword": ('@job_type("a.b", retries=3)', "there is no keyword 'retries'"),
+    "no parentheses": ("@job_type", "with a name in parentheses"),
+    "a member that is no field": ('@job_type("a.b", payload={"x": str})', "write such as fields.Str()"),
+    "a field that is a class": ('@job_type("a.b", payload={"x": fields.Str})', "write such as fields.Str()"),
+    "an asynchronous handler": ('@job_type("a.b")', "plain function", "async def handler(job): pass"),
+    "a handler that yields": ('@job_type("a.b")', "plain function", "def handler(job): yield 1"),
     "a time-out of nothing": ('@job_type("a.b", timeout=0)', "at least 1"),
     "an unknown cancellation": ('@job_type("a.b", cancellation="never")', "cancellation is one of"),
     "a wait that is too long": ('@job_type("a.b", sync_wait=90)', "between 0 and 50"),

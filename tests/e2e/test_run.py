@@ -95,6 +95,21 @@ def test_a_signal_during_the_start_ends_it_too(stack):
     assert stack.stop() == 0
 
 
+def test_ctrl_c_during_the_preparation_says_nothing(stack):
+    """A terminal sends it to the whole group."""
+    process = subprocess.Popen([sys.executable, "-m", "jobs.cli", "start"], cwd=ROOT, env=stack.environment,
+                               start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_for((stack.data / "server.lock").exists, what="the lock")
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in output and "Aborted" not in output
+
+
+def test_a_sign_in_link_without_a_server_says_so(stack):
+    assert "No server runs" in run_cli(stack, "sign-in").stderr
+
+
 def test_a_running_job_does_not_hold_up_the_end(stack):
     stack.start()
     alice = stack.session("alice")
@@ -209,6 +224,9 @@ def test_keys_on_the_command_line(server):
     assert requests.get(f"{server.url}/v1/jobs", headers=bob, timeout=5).status_code == 401
     assert run_cli(server, "key", "revoke", row.split()[0]).returncode == 1
     assert run_cli(server, "key", "create", "--owner", "x", "--expires", "soon").returncode == 2
+    nobody = run_cli(server, "key", "create", "--owner", "")
+    assert nobody.returncode == 2
+    assert "an owner is 1 to 100 letters" in nobody.stderr and "./run key create" in nobody.stderr
 
 
 def test_a_new_sign_in_link_signs_in_once(server):

@@ -133,7 +133,9 @@ def test_extras_are_added_by_name(checkout):
     assert checkout.run("add", "postgres")[0] == 0
     assert checkout.asked()[-1].endswith("-r requirements-postgres.txt")
     code, output = checkout.run("add", "sugar")
-    assert code == 3 and "requirements-sugar.txt" in output
+    assert code == 2 and "requirements-sugar.txt" in output and "postgres" in output
+    code, output = checkout.run("add")
+    assert code == 2 and "EXTRA is one of: postgres" in output
 
 
 def test_a_failed_installation_leaves_nothing(checkout):

@@ -1,8 +1,11 @@
 """The server describes itself: truthfully, and so that tools can read it."""
 
+import re
+
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from app import create_app
 from jobs import settings
 from jobs.types import load_registry
 
@@ -65,3 +68,18 @@ def test_the_docs_page_renders_in_a_browser_under_its_policy(server, chromium_pa
         page.get_by_text("Submit a job", exact=True).wait_for(timeout=15_000)
         browser.close()
     assert complaints == []
+
+
+def test_every_route_of_the_api_is_described(document, tmp_path):
+    app = create_app(settings.load({}, data_dir=tmp_path))
+    collections = [declared.collection for declared in load_registry(settings.load({})) if declared.collection]
+    described = {(method, path) for path, methods in document["paths"].items() for method in methods}
+    for rule in app.url_map.iter_rules():
+        path = re.sub(r"<(?:id|path):\w+>", lambda found: "{id}" if "<id" in found[0] else "{path}", rule.rule)
+        path = re.sub(r"<(\w+)>", r"{\1}", path)
+        if not path.startswith(("/v1", "/livez", "/readyz", "/metrics", "/openapi")) or path.startswith("/v1/{"):  # under any parent
+            continue
+        spelled = [path.replace("<collection:collection>", name) for name in collections]
+        spelled = [re.sub(r"<any\(.*?\):verb>", verb, one) for one in spelled for verb in ("cancel", "retry", "purge")]
+        missing = {(method.lower(), one) for method in rule.methods - {"HEAD", "OPTIONS"} for one in spelled} - described
+        assert not missing, missing

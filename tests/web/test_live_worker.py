@@ -10,7 +10,7 @@ import time
 import gunicorn
 import pytest
 from gunicorn.http import wsgi
-from gunicorn.http.unreader import Unreader
+from gunicorn.http.unreader import SocketUnreader, Unreader
 from gunicorn.workers import gthread
 
 from tests.stack import wait_for
@@ -23,6 +23,14 @@ RELIED_UPON = {
     gthread.ThreadWorker.finish_request: "616e7bb1",
     gthread.ThreadWorker._cap_keepalive: "745c8ac3",
     gthread.ThreadWorker.run: "f92c7394",
+    gthread.ThreadWorker.accept: "f8dcead3",
+    gthread.ThreadWorker.enqueue_req: "c9f42895",
+    gthread.ThreadWorker.on_pending_socket_readable: "2475f708",
+    gthread.ThreadWorker.on_client_socket_readable: "aead1a3e",
+    gthread.ThreadWorker.murder_pending: "7bf11f46",
+    gthread.TConn.init: "5ff3d4ba",
+    gthread.TConn.close: "6d1c334e",
+    SocketUnreader.chunk: "9f625322",
     gthread.PollableMethodQueue.defer: "4d722900",
     wsgi.Response.write: "a13659ff",
     wsgi.Response.send_headers: "7aff3b7d",

@@ -21,6 +21,9 @@ def slug(answer) -> str:
 
 ERRORS = [row("10.1", method, path, options, status, id=f"{status} {method} {path[:30]}") for method, path, options, status in (
     ("GET", "/v1/jobs?x=1", {}, 400), ("POST", "/v1/jobs", {"data": "{", "headers": JSON}, 400),
+    ("POST", "/v1/jobs", {"headers": JSON}, 400), ("POST", "/v1/jobs:cancel", {"json": {}}, 400),
+    ("GET", "/v1/jobs?cursor=x", {}, 400),
+    ("POST", "/v1/jobs", {"json": {"type": "demo.drill"}, "headers": {"Idempotency-Key": "a b"}}, 400),
     ("GET", "/v1/jobs", {"headers": {"Authorization": "Bearer x"}}, 401), ("GET", "/v1/keys", {}, 403), ("GET", "/v1/jobs/1x", {}, 404),
     ("GET", "/v1/no/such/thing", {}, 404), ("PUT", "/v1/jobs", {}, 405), ("GET", "/v1/jobs", {"headers": {"Accept": "text/html"}}, 406),
     ("POST", "/v1/jobs", {"data": "x", "headers": {"Content-Type": "text/plain"}}, 415), ("POST", "/v1/jobs", {"json": {}}, 422))]
@@ -36,6 +39,7 @@ def test_every_error_is_a_problem_document(alice, house, method, path, options, 
     assert problem["title"] == kind.title and "Traceback" not in answer.text
     assert answer.headers["Cache-Control"] == "no-store"
     if status != 404:
+        assert problem.get("detail") or problem["errors"], "what to do about it"
         assert problem["instance"] == path.partition("?")[0] and problem["requestId"] == answer.headers["X-Request-Id"]
 
 

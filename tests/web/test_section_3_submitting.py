@@ -190,7 +190,10 @@ FORWARDED = {"X-Forwarded-Host": "jobs.example", "X-Forwarded-Proto": "https", "
 @pytest.mark.parametrize(("source", "headers", "location"), [
     row("3.8", "127.0.0.1", {"Host": "evil.example"}, None), row("3.8", "127.0.0.1", {"Host": "x"} | FORWARDED, None),
     row("3.8", "127.0.0.2", {"Host": "x"} | FORWARDED, "https://jobs.example/base"),
-    row("3.8", "127.0.0.2", {"Host": "x", "X-Forwarded-Host": "a@b/c"}, None)])
+    *(row("3.8", "127.0.0.2", {"Host": "x"} | FORWARDED | {"X-Forwarded-Host": host}, None)
+      for host in ("a@b/c", "[::1", "a b", 'a"b', "a>b", "a\\b", "")),
+    *(row("3.8", "127.0.0.2", {"Host": "x"} | FORWARDED | {"X-Forwarded-Prefix": prefix}, None)
+      for prefix in ("@evil.example", ".evil.example", "//evil.example", '/">', "/a b", "/a?b"))])
 def test_addresses_are_not_forged(alice, house, source, headers, location):
     found = raw(house, source, headers | {"Authorization": f"Bearer {alice.key}"})
     assert found == (location or house.url)

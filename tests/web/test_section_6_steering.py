@@ -113,6 +113,7 @@ def test_a_purge_takes_all_but_the_resource(alice, bob, reader, house):
     (artifact,) = alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"]
     answer = alice.post(f"/v1/jobs/{job['id']}:purge")
     assert (answer.status_code, answer.content) == (204, b"")
+    assert "Content-Type" not in answer.headers, "nothing has no type"
     for path in ("", "/result", "/events", "/logs", "/attempts", "/artifacts"):
         gone = alice.get(f"/v1/jobs/{job['id']}{path}")
         assert (gone.status_code, slug(gone)) == (410, "gone")

@@ -384,6 +384,11 @@ def test_rate_limits_per_key_need_no_redis(stack):
     reset = int(re.fullmatch(r'"default";r=0;t=(\d+)', refused.headers["RateLimit"])[1])
     assert int(refused.headers["Retry-After"]) >= reset >= 1
     assert other.get("/v1/jobs").status_code == 200 and requests.get(f"{stack.url}/livez", timeout=5).ok
+    browser = requests.Session()        # the forms of the dashboard are no way around
+    form = re.search(r'name="csrf" value="([^"]+)"', browser.get(f"{stack.url}/ui/sign-in").text)[1]
+    browser.post(f"{stack.url}/ui/sign-in", data={"csrf": form, "key": api.key})
+    assert browser.get(f"{stack.url}/ui/jobs").status_code == 200
+    assert browser.post(f"{stack.url}/ui/new/demo.drill").status_code == 429
     time.sleep(reset)
     assert api.get("/v1/jobs").status_code == 200
 

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from jobs import clock
 from jobs.core import access, submission, tombstones
 from tests.stack import wait_for
 from tests.web.conftest import Events
@@ -101,9 +102,9 @@ def test_fast_progress_comes_by_the_doorbell_alone(live):
     poll.start()
     wait_for(lambda: live.facts()["seats"] == 3)
 
-    def hint(progress, attempt=1):
-        live.doorbell.publish({"id": job.id, "version": None, "status": "running", "progress": progress, "stage": "fast",
-                               "attempt": attempt, "owner": "submit"})
+    def hint(progress, attempt=1, stage="fast", **more):
+        live.doorbell.publish({"id": job.id, "version": None, "status": "running", "progress": progress, "stage": stage,
+                               "attempt": attempt, "owner": "submit"} | more)
 
     hint(7)
     event, id, data, block = stream.next()
@@ -113,6 +114,9 @@ def test_fast_progress_comes_by_the_doorbell_alone(live):
     hint(50, attempt=9)   # not this attempt
     hint(8)
     assert stream.next()[2]["progress"] == 8
+    hint(8, stage="older than the row", at="2020-01-01T00:00:00.000Z")
+    hint(8, stage="fresh", at=clock.wire(clock.now()))
+    assert stream.next()[2]["stage"] == "fresh"
     assert not poll_answers
     live.finish(job)
     poll.join()

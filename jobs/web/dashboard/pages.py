@@ -13,6 +13,7 @@ from jobs.web import auth
 from jobs.web.api import find
 from jobs.web.dashboard import forms, outcome
 from jobs.web.dashboard.shown import Shown, show
+from jobs.web.queries import job_id
 from jobs.web.site import base_url, site
 
 RUNNING_SHOWN, WAITING_SHOWN, ENDED_SHOWN = 30, 12, 8
@@ -35,7 +36,7 @@ def home_region() -> str:
 def job_list() -> str:
     """Jobs, newest first, by status, type and words."""
     caller, reader, filters = auth.caller(), site().db.read(), _filters()
-    before = request.args.get("before", type=int)
+    before = job_id("before")
     rows = reads.page(reader, PAGE + 1, before=before, owner=caller.scope, **{
         name: (value,) if name in ("status", "type") else value for name, value in filters.items()})
     older = url_for("ui.job_list", before=rows[PAGE - 1].id, **filters) if len(rows) > PAGE else None
@@ -94,5 +95,5 @@ def _filters() -> dict[str, str]:
     """The filter that the address names; what cannot be one is left out, since a person may have typed it."""
     args = request.args
     found = {"status": args.get("status") if args.get("status") in list(Status) else None, "type": args.get("type"),
-             "q": (args.get("q") or "").strip()[:200].replace("\0", "")}
-    return {name: value for name, value in found.items() if value}
+             "q": (args.get("q") or "").strip()[:200]}
+    return {name: value.replace("\0", "") for name, value in found.items() if value}

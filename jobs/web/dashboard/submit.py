@@ -19,6 +19,7 @@ from jobs.web import auth, bodies, submissions, uploads
 from jobs.web.api import find
 from jobs.web.dashboard import forms
 from jobs.web.dashboard.protection import check_form, check_origin
+from jobs.web.queries import job_id
 from jobs.web.site import site
 from jobs.web.uploads import Incoming
 from jobs.work.job_type import JobType
@@ -42,8 +43,9 @@ def new(type_name: str) -> str:
     auth.submitter()
     declared = _declared(type_name)
     form = MultiDict()
-    if request.args.get("like", "").isdigit():
-        row = find(int(request.args["like"]))
+    like = job_id("like")
+    if like:
+        row = find(like)
         if row.type == declared.name:
             form = forms.written(forms.inputs(declared), json.loads(row.payload))
     return _page(declared, form, fresh=not form)
@@ -80,7 +82,7 @@ def _submit(caller: Caller, declared: JobType, form: MultiDict, once: str | None
 def _once(sent: MultiDict, files: dict[str, tuple[Incoming, str]]) -> str | None:
     """A key for what was sent: the same page with the same content means the same job, with other content another."""
     content = [sent.to_dict(flat=False), sorted((name, incoming.sha256) for name, (incoming, _) in files.items())]
-    return f"{sent['once'][:64]}:{idempotency.fingerprint(content)[:32]}" if sent.get("once") else None
+    return f"form:{idempotency.fingerprint(content)}" if sent.get("once") else None
 
 
 def _receive(received: ExitStack) -> tuple[MultiDict, dict[str, tuple[Incoming, str]]]:

@@ -13,7 +13,7 @@ KEY = header("Idempotency-Key", "The same key and body make one job.")
 IF_NONE_MATCH = header("If-None-Match")
 IF_MATCH = header("If-Match", "412 when the job's version has moved.")
 _FILTER = tuple(query(name) for name in ("status", "type", "tag", "q", "owner", "ids", "createdAfter", "createdBefore", "updatedAfter"))
-_REF = {name: {"$ref": f"#/components/schemas/{name}"} for name in ("Submission", "Options")}
+_REF = {name: {"$ref": f"#/components/schemas/{name}"} for name in ("Submission", "Options", "Selection")}
 _READ = (401, 404, 410, 429)
 _STEER = (400, 401, 403, 404, 409, 410, 412, 415, 422, 429, 503, 507)
 _SUBMIT = (400, 401, 403, 409, 410, 413, 415, 422, 424, 429, 503, 507)
@@ -60,7 +60,7 @@ OPERATIONS = (
          _READ, header("Last-Event-ID")),
     _get("/v1/events", "streamJobs", "Server-sent events of all jobs", "Watch", {200: "text/event-stream"}, (401, 429),
          header("Last-Event-ID")),
-    _get("/v1/jobs/{id}/logs", "getLogs", "Lines that the job wrote", "Watch", {200: "Lines"}, _READ, query("after", "integer"), LIMIT,
+    _get("/v1/jobs/{id}/logs", "getLogs", "Lines that the job wrote", "Watch", {200: "Lines text/plain text/event-stream"}, _READ, query("after", "integer"), LIMIT,
          query("follow", "boolean")),
     _get("/v1/jobs/{id}/attempts", "getAttempts", "Every attempt at the job", "Watch", {200: "Attempts"}),
     _get("/v1/jobs/{id}/artifacts", "getArtifacts", "Files that the job left", "Watch", {200: "Artifacts"}),
@@ -70,6 +70,8 @@ OPERATIONS = (
               {200: "Anything", 202: "Job", 204: None}, (*_STEER, 413, 424), (IF_MATCH, KEY, WAIT, header("Prefer")),
               json_body(_REF["Options"], required=False), calls_back=True),
     Operation("post", "/v1/jobs/{id}:purge", "purgeJob", "Forget an ended job", "Steer", {204: None}, _STEER, (IF_MATCH,)),
+    *(Operation("post", f"/v1/jobs:{verb}", f"{verb}Jobs", f"{verb.capitalize()} many: a filter, ids, or all", "Steer", {200: "Bulk"},
+                (401, 403, 413, 415, 422, 429, 503, 507), body=json_body(_REF["Selection"])) for verb in ("cancel", "retry", "purge")),
     Operation("post", "/v1/files", "uploadFile", "Upload a file that jobs can use", "Files", {201: "Artifact"},
               (401, 403, 413, 415, 422, 429, 503, 507), (query("name"),),
               {"required": True, "content": {"application/octet-stream": {"schema": {}}, "multipart/form-data": {"schema": {
@@ -77,14 +79,26 @@ OPERATIONS = (
     _get("/v1/artifacts/{id}", "getArtifact", "An artifact's record", "Files", {200: "Artifact", 304: None}),
     _get("/v1/artifacts/{id}/content", "getContent", "An artifact's bytes", "Files",
          {200: "application/octet-stream", 206: "application/octet-stream", 304: None}, (*_READ, 416), header("Range"), IF_NONE_MATCH),
+    _get("/v1/artifacts/{id}/content/{path}", "getFolderFile", "A file of a folder", "Files",
+         {200: "application/octet-stream", 206: "application/octet-stream", 304: None}, (*_READ, 416), header("Range"), IF_NONE_MATCH),
+    _get("/v1/artifacts/{id}/signed/{token}", "getSigned", "An artifact by a signed link", "Files",
+         {200: "application/octet-stream", 206: "application/octet-stream", 304: None}, (404, 410, 416), header("Range"), IF_NONE_MATCH,
+         public=True),
+    _get("/v1/artifacts/{id}/signed/{token}/{path}", "getSignedFile", "A file by a signed link; its neighbours have the same", "Files",
+         {200: "application/octet-stream", 206: "application/octet-stream", 304: None}, (404, 410, 416), header("Range"), IF_NONE_MATCH,
+         public=True),
     Operation("post", "/v1/artifacts/{id}:sign", "signArtifact", "A fresh signed link", "Files", {201: "Anything"}, (401, 403, 404, 429)),
     Operation("delete", "/v1/artifacts/{id}", "deleteArtifact", "Take an upload back", "Files", {204: None},
               (401, 403, 404, 409, 429, 503, 507)),
     _get("/v1/job-types", "listJobTypes", "What this server can do", "About", {200: "JobTypes"}, (401, 429)),
     _get("/v1/keys", "listKeys", "All keys (admin)", "Keys", {200: "Keys"}, (401, 403, 429)),
+    _get("/v1/keys/{id}", "getKey", "One key (admin)", "Keys", {200: "Key"}, (401, 403, 404, 429)),
     Operation("post", "/v1/keys", "makeKey", "Make a key (admin)", "Keys", {201: "Key"}, (401, 403, 413, 415, 422, 429, 503, 507),
               body=json_body({"type": "object"})),
+    _get("/v1/keys/{id}", "getKey", "One key, without the key itself (admin)", "Keys", {200: "Key"}, (401, 403, 404, 429)),
     Operation("delete", "/v1/keys/{id}", "revokeKey", "Revoke a key (admin)", "Keys", {204: None}, (401, 403, 404, 429, 503, 507)),
+    _get("/metrics", "getMetrics", "Figures for Prometheus (read, admin)", "About", {200: "text/plain"}, (401, 403, 429)),
+    _get("/openapi.json", "getOpenapi", "This document", "About", {200: "Anything"}, (), public=True),
     _get("/livez", "livez", "The process answers", "About", {200: "Health"}, (), public=True),
     _get("/readyz", "readyz", "Jobs can be accepted", "About", {200: "Health"}, (503,), public=True),
 )
@@ -100,6 +114,9 @@ def for_collection(collection: str, submission: dict[str, Any]) -> tuple[Operati
         _get(path, f"list{name}", "Members, newest first", collection, {200: "Anything"}, (401, 429), query("status"),
              query("createdAfter"), LIMIT, CURSOR),
         _get(f"{path}/{{id}}", f"get{name}", "A member", collection, {200: "Resource", 304: None}, _READ, IF_NONE_MATCH),
+        _get(f"{path}/{{id}}/{{path}}", f"getPartOf{name}", "A named part of a member, or one of its files", collection,
+             {200: "application/octet-stream", 206: "application/octet-stream", 304: None}, (*_READ, 416), header("Range"),
+             IF_NONE_MATCH),
         Operation("delete", f"{path}/{{id}}", f"delete{name}", "Delete a member and its files", collection, {204: None},
                   (401, 403, 404, 409, 410, 429, 503, 507)),
     )

@@ -54,6 +54,7 @@ KEY = {
     "type": "object", "required": ["id", "owner", "role", "name", "valid", "createdAt"],
     "properties": {"id": {"type": "string"}, "owner": {"type": "string"}, "role": {"enum": ["submit", "read", "admin"]},
                    "name": {"type": "string"}, "hint": {"type": "string"}, "valid": {"type": "boolean"}, "createdAt": _INSTANT,
+                   "syncWait": {"type": "integer", "description": "Seconds that its submissions wait by themselves."},
                    "expiresAt": _NO_INSTANT, "revokedAt": _NO_INSTANT, "lastUsedAt": _NO_INSTANT,
                    "key": {"type": "string", "description": "Only in the answer that makes it."}}}
 
@@ -63,6 +64,21 @@ def listing(member: str, schema: str, **more: Any) -> dict[str, Any]:
     return {"type": "object", "required": [member], "properties": {
         member: {"type": "array", "items": {"$ref": f"#/components/schemas/{schema}"}}} | more}
 
+
+_TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+
+SELECTION = {
+    "type": "object", "description": "A list's filter, ids, or all; an empty filter is refused.", "additionalProperties": False,
+    "properties": {name: _TEXTS for name in ("status", "type", "tag", "ids")} | {name: {"type": "string"} for name in (
+        "q", "owner", "createdAfter", "createdBefore", "updatedAfter")} | {
+        "all": {"type": "boolean"}, "dryRun": {"type": "boolean"}, "cursor": _nullable("string")}}
+
+BULK = {
+    "type": "object", "required": ["dryRun", "counts", "refused", "next"], "properties": {
+        "dryRun": {"type": "boolean"}, "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "refused": {"type": "array", "items": {"type": "object", "required": ["id", "reason", "detail"]}},
+        "next": _nullable("string", description="The cursor for the rest, if there was more than one request looks at."),
+        "retried": {"type": "object", "description": "By id: the id of the new job.", "additionalProperties": {"type": "string"}}}}
 
 SCHEMAS = {
     "Problem": PROBLEM, "Job": JOB, "Artifact": ARTIFACT, "Resource": RESOURCE, "Key": KEY,
@@ -74,7 +90,7 @@ SCHEMAS = {
         "lines": {"type": "array", "items": {"type": "object"}}, "next": {"type": "integer"}}},
     "Attempts": {"type": "object", "required": ["attempts"], "properties": {"attempts": {"type": "array", "items": {"type": "object"}}}},
     "JobTypes": {"type": "object", "required": ["jobTypes"], "properties": {"jobTypes": {"type": "array", "items": {"type": "object"}}}},
-    "Bulk": {"type": "object"}, "Anything": {},
+    "Selection": SELECTION, "Bulk": BULK, "Anything": {},
     "Health": {"type": "object", "required": ["status"], "properties": {
         "status": {"type": "string"}, "degraded": {"type": "array", "items": {"type": "string"}}}},
 }
@@ -97,14 +113,15 @@ _DESCRIPTIONS = {
 
 
 def response(status: int, schema: str | None) -> dict[str, Any]:
-    """One answer; `schema` names a component, or is a media type, or None for an empty body."""
+    """One answer; `schema` names a component, or media types, or some of both with spaces between; None for an empty body."""
     made: dict[str, Any] = {"description": _DESCRIPTIONS.get(status, "A problem.")}
     if status >= 400:
         made["content"] = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    elif schema and "/" in schema:
-        made["content"] = {schema: {"schema": {}}}
     elif schema:
-        made["content"] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+        made["content"] = {}
+        for name in schema.split():
+            component = {} if "/" in name else {"$ref": f"#/components/schemas/{name}"}
+            made["content"][name if "/" in name else "application/json"] = {"schema": component}
     if status == 202:
         made["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in ("Location", "Retry-After")}
     return made
