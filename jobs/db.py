@@ -144,7 +144,7 @@ class Database:
         return transaction.messages
 
     def _begin(self, durable: bool, again: bool = True) -> tuple[Any, Any]:
-        """A connection on which a transaction has begun, and the transaction's mark. What fails here is tried once more, afresh."""
+        """A connection on which a transaction has begun, and its mark. What fails here is tried once more, afresh."""
         if self._writer is None:
             self._writer = self._connect(read_only=False)
         try:
@@ -198,9 +198,9 @@ class Database:
             self._discard_writer()  # what the batch wrote is committed all the same; the next checkpoint tries again
 
     def turn_holder(self) -> tuple[int, int] | None:
-        """(pid, number of the turn) of another process that holds the turn, or None; for a process that does not write itself.
+        """(pid, number of the turn) of another process that holds the turn, or None.
 
-        Always None on PostgreSQL, where the server watches.
+        For a process that does not write itself. Always None on PostgreSQL, where the server watches.
         """
         return self._turn.holder() if self._turn else None
 
@@ -228,7 +228,7 @@ class Database:
                 pass  # it is given up for being broken; that closing it fails changes nothing
 
     def _after_fork(self) -> None:
-        """In a child: nothing of the parent's is used, nor closed; only the turn's descriptor, which bears no lock of ours."""
+        """In a child: nothing of the parent's is used, nor closed, but for the turn's descriptor: it bears no lock of ours."""
         self._engine.forked()
         _inherited.append((self._reader, self._writer))
         if self._turn:

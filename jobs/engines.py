@@ -1,4 +1,4 @@
-"""What differs between the two databases: connecting, opening a transaction, and what a fault or a lost COMMIT means."""
+"""What differs between the two databases: connecting, opening a transaction, and what faults and a lost COMMIT mean."""
 
 import os
 import sqlite3
@@ -35,14 +35,15 @@ class Sqlite:
     def connect(self, read_only: bool) -> sqlite3.Connection:
         """A connection, usable by any thread, one at a time."""
         if self._inherited:
-            raise RuntimeError("This process was forked while the database was open, and SQLite's locks do not survive that: "
-                               "call Database.close() before the fork.")
+            raise RuntimeError("This process was forked while the database was open, and SQLite's locks do not survive "
+                               "that: call Database.close() before the fork.")
         with suppress(OSError):  # not there yet; its log gets the same mode when SQLite makes it
             self.path.chmod(0o600)
         connection = sqlite3.connect(self.path, timeout=10, isolation_level=None, cached_statements=512,
                                      check_same_thread=False)
         self._open = True
-        for pragma in ("journal_mode = WAL", "foreign_keys = ON", "wal_autocheckpoint = 8000", f"query_only = {int(read_only)}"):
+        for pragma in ("journal_mode = WAL", "foreign_keys = ON", "wal_autocheckpoint = 8000",
+                       f"query_only = {int(read_only)}"):
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
@@ -60,7 +61,7 @@ class Sqlite:
         self._open = False
 
     def forked(self) -> None:
-        """We are a forked child. What the parent had open cannot be used, nor even closed, without harm to its locks."""
+        """We are a forked child. What the parent had open can be neither used nor closed without harm to its locks."""
         self._inherited = self._inherited or self._open
 
     def check_room(self) -> None:
@@ -100,7 +101,7 @@ class Postgres:
         return cursor.fetchone()[1]
 
     def committed(self, mark: str) -> bool | None:
-        """After a COMMIT that failed or got no answer: the server knows what became of it. None: it cannot be asked now."""
+        """After a COMMIT that failed or got no answer, the server knows what became of it. None: it cannot be asked."""
         deadline = clock.monotonic() + _PATIENCE
         while clock.monotonic() < deadline:
             try:

@@ -41,7 +41,7 @@ class Turn:
             fcntl.lockf(self._open(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return pid, number
-        fcntl.lockf(self._open(), fcntl.LOCK_UN)    # whoever is noted died in its turn; the number may be another's by now
+        fcntl.lockf(self._open(), fcntl.LOCK_UN)    # whoever is noted died in its turn
         return None
 
     def close(self) -> None:

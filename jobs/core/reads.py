@@ -60,7 +60,7 @@ def page(reader: Reader, limit: int, before: int | None = None, owner: str | Non
         where("id < :before", before=before)
     if owner is not None:
         where("owner = :owner", owner=owner)
-    # The index of statuses is for one status of all owners; else it would lead through everybody's jobs, or to sorting them.
+    # The index of statuses is for one status of all owners; else it would lead through everybody's jobs, or to a sort.
     by_status = "status" if owner is None and len(status) == 1 else "coalesce(status, '')"
     for name, expression, wanted in (("status", by_status, status), ("type", "type", type), ("id", "id", ids)):
         if wanted:

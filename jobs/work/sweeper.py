@@ -30,7 +30,7 @@ class Sweeper:
 
     def _end_lost(self) -> int:
         since, self._looked = self._looked, clock.monotonic()
-        # A long time without a look, because this process or the whole machine stood still, tells nothing about workers.
+        # A long time without a look, because we or the whole machine stood still, tells nothing about workers.
         step = min(self._looked - since, self._lease / 3)
         leases = self._db.read().all("SELECT job_id, attempt, worker, beat FROM leases")
         if leases:
