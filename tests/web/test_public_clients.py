@@ -100,3 +100,13 @@ def test_a_browser_s_eventsource(house, alice, chromium_path):
         browser.close()
     assert [event for event, _ in seen].count("done") == 1 and seen[0][0] == "progress" and seen[-1][0] == "done"
     assert seen[-1][1] == str(alice.job(job["id"])["version"])
+
+
+def test_the_eventsource_of_npm(house, alice, node):
+    """Reconnects by itself with Last-Event-ID after the server closed, is told 204, and stays closed."""
+    job = alice.submit("demo.drill", seconds=2, steps=8, value=7)
+    heard = node("stream.mjs", {"url": f"{house.url}/v1/jobs/{job['id']}/events", "key": alice.key})
+    assert heard["progress"] == sorted(heard["progress"]) and len(set(heard["progress"])) >= 5
+    assert [(done["status"], done["result"], done["id"]) for done in heard["done"]] == [
+        ("succeeded", {"value": 7}, str(alice.job(job["id"])["version"]))]
+    assert heard["code"] == 204
