@@ -33,6 +33,15 @@ def pytest_unconfigure(config):
         print("Left out: " + "; ".join(sorted(_left_out)))
 
 
+@pytest.hookimpl(tryfirst=True)     # before any fixture of a wider scope runs the program
+def pytest_runtest_setup(item):
+    """Leave out a test marked `needs` where one of its programs is not installed."""
+    for mark in item.iter_markers("needs"):
+        for program in mark.args:
+            if not shutil.which(program):
+                _lacking(f"tests that use {program} (not found: apt-get install {program})")
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """One running server for all tests that need no more than that."""

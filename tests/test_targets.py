@@ -296,6 +296,7 @@ def certificate(tmp_path_factory):
     return folder
 
 
+@pytest.mark.needs("openssl")
 @pytest.mark.parametrize("name, outcome", [("secure.example", "200 secure.example"), ("other.example", "tls")])
 def test_tls_checks_the_name_and_sends_it(certificate, name, outcome):
     seen = []

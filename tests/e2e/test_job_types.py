@@ -33,6 +33,7 @@ def team(folder, tmp_path_factory):
             yield stack
 
 
+@pytest.mark.needs("curl")
 def test_the_tutorial_works_line_by_line(team):
     commands = re.findall(r"<!-- run -->\n```sh\n(.*?)```", PAGE, re.DOTALL)
     answers = [json.loads(subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=60, env={

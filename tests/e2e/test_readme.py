@@ -15,6 +15,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
+@pytest.mark.needs("curl")
 def test_its_curl_lines_work(server):
     submit, follow = (block for block in blocks("sh") if block.startswith("curl"))
 

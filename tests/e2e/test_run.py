@@ -43,6 +43,7 @@ def test_the_start_is_quick_and_says_where_to_go(stack):
     assert link.startswith(stack.url)
 
 
+@pytest.mark.needs("curl")
 def test_what_it_prints_can_be_pasted(server):
     pasted = re.search(r"curl .*\n.*}'", server.output())[0]
     answer = subprocess.run(["sh", "-c", pasted + " -s -i"], capture_output=True, text=True)

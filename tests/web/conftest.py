@@ -17,7 +17,7 @@ from jobs.core import access, journal, lifecycle, models, reads, submission
 from jobs.core.outcome import Succeeded
 from jobs.db import Database
 from jobs.doorbell import Doorbell
-from tests.stack import Stack, wait_for
+from tests.stack import Stack, processes, wait_for
 from tests.web.files import FileServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -77,8 +77,7 @@ class Live:
         return requests.get(self.url + "/facts", timeout=5).json()
 
     def worker_pid(self):
-        children = subprocess.run(["pgrep", "-P", str(self.web.pid)], capture_output=True, text=True).stdout.split()
-        return int(children[0])
+        return min(pid for pid, (parent, _) in processes().items() if parent == self.web.pid)
 
     # Jobs
 

@@ -121,6 +121,7 @@ def test_one_connection_serves_file_after_file(web, file):
     connection.close()
 
 
+@pytest.mark.needs("curl")
 def test_a_download_that_broke_off_is_resumed_by_curl(web, file, tmp_path):
     target = tmp_path / "part"
     target.write_bytes(CONTENT[:1234])

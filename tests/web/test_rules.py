@@ -29,6 +29,7 @@ def test_the_page_tells_what_integrators_must_know():
         assert phrase in text
 
 
+@pytest.mark.needs("curl")
 def test_the_curl_lines_run(house, tmp_path):
     """The blocks run one after the other in one shell; each `#>` line quotes what the output of its block holds."""
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

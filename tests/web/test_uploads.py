@@ -193,6 +193,7 @@ def test_an_upload_in_use_is_not_taken_back(web, alice):
     assert alice.delete(f"/v1/artifacts/{left.id}").status_code == 409
 
 
+@pytest.mark.needs("curl")
 def test_the_commands_in_the_docs_work(web, tmp_path):
     (tmp_path / "clip.mp4").write_bytes(b"moving")
     block = re.search(r"```sh\n(.*?)```", (ROOT / "docs" / "artifacts.md").read_text(), re.DOTALL)[1]

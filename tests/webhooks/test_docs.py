@@ -84,6 +84,7 @@ def test_a_receiver_from_the_docs_takes_what_is_genuine_once(tmp_path, name, com
     assert (tmp_path / "out").read_text() == "job.succeeded /v1/jobs/501\n"
 
 
+@pytest.mark.needs("openssl")
 def test_the_shell_example_tells_genuine_from_forged(tmp_path):
     (tmp_path / "verify.sh").write_text(example("verify.sh"))
 
