@@ -3,6 +3,7 @@
 import queue
 import selectors
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ _LARGEST_EARLY = 64 * 1024
 _LARGEST_QUEUE = 1000
 
 
-class Seat:
+class Seat(ABC):
     """One waiting client. The hub's thread alone calls what follows; `hub` is set when it sits down."""
 
     __slots__ = ("watcher", "hub", "ending", "alarm", "later_alarm")
@@ -30,25 +31,25 @@ class Seat:
         watcher.seat = self
 
     @property
+    @abstractmethod
     def busy(self) -> bool:
         """Whether the client has not taken yet what was sent."""
-        raise NotImplementedError
 
+    @abstractmethod
     def send(self, data: bytes) -> None:
         """Send a piece of a stream, without waiting."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, response: Any) -> None:
         """Send the one answer of a poll and end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self) -> None:
         """Nothing more comes: let the client have what waits for it, then leave."""
-        raise NotImplementedError
 
+    @abstractmethod
     def drop(self) -> None:
         """Leave at once."""
-        raise NotImplementedError
 
     def flush(self) -> None:
         """Send what has been gathered."""
