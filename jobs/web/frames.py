@@ -51,9 +51,9 @@ def line(row: Row) -> bytes:
     return block("line", json.dumps(members, ensure_ascii=False), row.id)
 
 
-def log_end(job: Row) -> bytes:
-    """The event `done` that ends a followed log. It bears no id: the last line's stays the one to resume from."""
-    return block("done", json.dumps({"status": job.status}))
+def log_end(job: Row, after: int) -> bytes:
+    """The event `done` that ends a followed log. It bears the last line's id, or 0: who comes back with it is told 204."""
+    return block("done", json.dumps({"status": job.status}), after)
 
 
 class Change:

@@ -98,7 +98,7 @@ def follow_log(row: Row, caller: Caller, *, since: int, after: int = 0, last_eve
     if len(page) < len(lines) or len(lines) == _CATCH_UP:
         return _event_stream(opening)
     if current.final:
-        return _event_stream(opening + frames.log_end(row))
+        return _event_stream(opening + frames.log_end(row, lines[-1].id if lines else after))
     if _is_full(hub):
         return _event_stream(b"".join([frames.retry(frames.RETRY_WHEN_FULL), *page, *([] if page else [frames.block("busy", "{}")])]))
     return _event_stream(Parked(hub, LogStream(

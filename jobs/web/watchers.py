@@ -154,7 +154,7 @@ class LogStream(Watcher):
         if news:
             self._send(news, now)
         if self._final and complete:
-            self.seat.send(frames.log_end(self._final.row))
+            self.seat.send(frames.log_end(self._final.row, self.after))
             self.seat.end()
 
     def wake(self, now: float) -> None:

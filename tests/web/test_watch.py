@@ -340,7 +340,11 @@ def test_following_a_log(live):
     assert [(event[0], event[2].get("line")) for event in stream.rest()] == [("line", "six"), ("done", None)]
     resumed = live.events(f"/jobs/{job.id}/logs", Last_Event_ID=last).rest()
     assert [(event[0], event[2].get("line")) for event in resumed] == [("line", "six"), ("done", None)]
+    assert resumed[1][1] == resumed[0][1]
     assert live.get(f"/jobs/{job.id}/logs", headers={"Last-Event-ID": str(resumed[0][1])}).status_code == 204
+    live.finish(other := live.running())
+    [(event, id, _, _)] = live.events(f"/jobs/{other.id}/logs").rest()
+    assert (event, live.get(f"/jobs/{other.id}/logs", headers={"Last-Event-ID": str(id)}).status_code) == ("done", 204)
 
 
 def test_the_cap(own_live):
