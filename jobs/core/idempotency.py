@@ -28,9 +28,17 @@ class Claim:
 
 
 def fingerprint(body: Any) -> str:
-    """Equal for equal JSON, however it was spaced or ordered."""
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    """Equal for equal JSON, however it was spaced, ordered, or its numbers written: 10 and 10.0 are one number."""
+    text = json.dumps(_plain(body), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def find(tx: Transaction, claim: Claim) -> int | None:
