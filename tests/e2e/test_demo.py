@@ -61,7 +61,7 @@ def test_a_file_that_is_no_video_fails_with_a_reason(stack, tmp_path):
 
 def test_a_missing_file_is_named(stack):
     done = demo(stack, "nowhere.mp4")
-    assert done.returncode == 1 and "nowhere.mp4" in done.stderr
+    assert done.returncode == 2 and "nowhere.mp4" in done.stderr
 
 
 def test_keep_lets_the_server_go_on(stack):
