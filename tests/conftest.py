@@ -39,7 +39,8 @@ def pytest_runtest_setup(item):
     for mark in item.iter_markers("needs"):
         for program in mark.args:
             if not shutil.which(program):
-                _lacking(f"tests that use {program} (not found: apt-get install {program})")
+                package = {"node": "nodejs"}.get(program, program)
+                _lacking(f"tests that use {program} (not found: apt-get install {package})")
 
 
 @pytest.fixture(scope="session")

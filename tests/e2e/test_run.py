@@ -32,11 +32,9 @@ def run_cli(stack: Stack, *args: str) -> subprocess.CompletedProcess:
                           text=True, timeout=60, stdin=subprocess.DEVNULL)
 
 
-def test_the_start_is_quick_and_says_where_to_go(stack):
-    began = time.monotonic()
+def test_the_start_says_where_to_go(stack):
     stack.process = stack.command("start")
     wait_for(lambda: "Accepted is running" in stack.output(), what="the welcome")
-    assert time.monotonic() - began < 15    # alone on a machine it is under 3
     text = stack.output()
     assert f"{stack.url}/ui\n" in text and f'"Authorization: Bearer $(cat {stack.data}/admin.key)"' in text
     link = re.search(r"\S+/ui/sign-in/\S+", text)[0]
