@@ -103,7 +103,7 @@ def _fault_of(settings: Settings) -> str:
     except StorageUnavailable as error:
         return f"The database cannot be used: {error}"
     except ModuleNotFoundError as error:
-        return f"The package {error.name} is missing. For PostgreSQL: ./run add postgres"
+        return f"The package {error.name} is missing. For PostgreSQL: ./run install postgres"
     return ""
 
 

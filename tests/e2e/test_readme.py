@@ -49,4 +49,4 @@ def test_its_links_lead_somewhere(link):
 
 def test_its_commands_exist():
     used = set(re.findall(r"^\S*\s*\./run +([a-z][a-z-]*)", "\n".join(blocks("sh")), re.MULTILINE))
-    assert used <= {*cli.commands, "test", "add"}
+    assert used <= {*cli.commands, "test", "install"}

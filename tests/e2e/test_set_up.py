@@ -130,11 +130,11 @@ def test_the_tests_requirements_come_with_the_tests(checkout):
 
 def test_extras_are_added_by_name(checkout):
     checkout.python("python3", QUICK)
-    assert checkout.run("add", "postgres")[0] == 0
+    assert checkout.run("install", "postgres")[0] == 0
     assert checkout.asked()[-1].endswith("-r requirements-postgres.txt")
-    code, output = checkout.run("add", "sugar")
+    code, output = checkout.run("install", "sugar")
     assert code == 2 and "requirements-sugar.txt" in output and "postgres" in output
-    code, output = checkout.run("add")
+    code, output = checkout.run("install")
     assert code == 2 and "EXTRA is one of: postgres" in output
 
 
@@ -191,6 +191,6 @@ def test_help_lists_every_command_and_needs_no_set_up(checkout):
     assert code == 0
     for name, command in cli.commands.items():
         assert command.hidden or f"  {name}" in output, name
-    for name in (*cli.commands["key"].commands, *cli.commands["secrets"].commands, "test", "add"):
+    for name in (*cli.commands["key"].commands, *cli.commands["secrets"].commands, "test", "install"):
         assert name in output
     assert checkout.leftovers() == []
