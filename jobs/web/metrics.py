@@ -9,6 +9,7 @@ from jobs import clock
 from jobs.core.states import Status
 from jobs.db import Reader
 from jobs.web.site import Site
+from jobs.webhooks import log, receivers
 
 
 def render(site: Site) -> tuple[bytes, str]:
@@ -32,6 +33,12 @@ class _Figures:
         yield jobs
         yield GaugeMetricFamily("accepted_oldest_due_seconds", "How long the job that is due longest has waited.", _oldest(reader))
         yield GaugeMetricFamily("accepted_workers_busy", "Attempts that run now.", reader.value("SELECT count(*) FROM leases"))
+        deliveries = GaugeMetricFamily("accepted_deliveries", "Callbacks that are new, retried, or were given up.", labels=["state"])
+        for state, number in log.figures(reader).items():
+            deliveries.add_metric([state], number)
+        yield deliveries
+        yield GaugeMetricFamily("accepted_endpoints_failing", "Registered endpoints that fail or are disabled.",
+                                receivers.failing(reader, None))
         yield GaugeMetricFamily("accepted_version", "The version of the last visible change.",
                                 reader.value("SELECT max(version) FROM jobs") or 0)
         yield GaugeMetricFamily("accepted_redis_up", "Whether Redis answers.", int(self._site.doorbell.works()))

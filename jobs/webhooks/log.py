@@ -54,6 +54,13 @@ def record(tx: Transaction, delivery_id: int, attempt: int, started_at: str, mil
            detail=None if answered else str(outcome), excerpt=_text(outcome.body) if answered else None)
 
 
+def figures(reader: Reader) -> dict[str, int]:
+    """How many deliveries wait for their first try, wait for another, or were given up; partial indexes count them."""
+    pending, tried = "SELECT count(*) FROM deliveries WHERE state = 'pending'", "attempts > 0"
+    return {"new": reader.value(f"{pending} AND NOT {tried}"), "retrying": reader.value(f"{pending} AND {tried}"),
+            "failed": reader.value("SELECT count(*) FROM deliveries WHERE state = 'failed'")}
+
+
 def prune(tx: Transaction, before: str, limit: int = 500) -> None:
     """Forget deliveries made before `before` that have ended, at most `limit`."""
     oldest = tx.all("SELECT id, state, created_at FROM deliveries ORDER BY id LIMIT :limit", limit=limit)

@@ -100,6 +100,11 @@ def listed(reader: Reader, owner: str | None) -> list[Row]:
     return reader.all("SELECT * FROM webhook_endpoints WHERE owner = coalesce(:owner, owner) ORDER BY id", owner=owner)
 
 
+def failing(reader: Reader, owner: str | None) -> int:
+    """How many endpoints of an owner (None: of all) fail now or were disabled."""
+    return sum(1 for row in listed(reader, owner) if row.failing_since or row.disabled_at)
+
+
 def subscribed(reader: Reader, owners: set[str]) -> dict[str, list[tuple[Row, set[str]]]]:
     """Per owner the enabled endpoints, each with the types of events that it wants."""
     names, values = placeholders("owner", owners)

@@ -1,6 +1,7 @@
 """The server describes itself: truthfully, and so that tools can read it."""
 
 import re
+from pathlib import Path
 
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -8,6 +9,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from app import create_app
 from jobs import settings
 from jobs.types import load_registry
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,11 @@ def test_metrics_are_for_those_who_see_all(server):
     reader, submitter = server.session("ops", "read"), server.session("alice")
     text = reader.get("/metrics").text
     assert "accepted_redis_up 1.0" in text and "# TYPE accepted_jobs gauge" in text
+    documented = re.findall(r"^\| `(accepted_\w+)", (ROOT / "docs/running.md").read_text(), re.MULTILINE)
+    assert set(documented) == set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    for state in ("new", "retrying", "failed"):
+        assert f'accepted_deliveries{{state="{state}"}}' in text
+    assert "\naccepted_endpoints_failing " in text
     assert submitter.get("/metrics").status_code == 403
 
 

@@ -226,12 +226,16 @@ def test_an_endpoint_that_fails_for_five_days_is_disabled_and_can_come_back(worl
     assert receivers.get(world.db.read(), endpoint.id).failing_since
     world.move(4.9 * 86400)
     failed = world.job()
+    outbox.follow(world.db)
+    assert log.figures(world.db.read()) == {"new": 1, "retrying": 1, "failed": 0}
     world.run()
     assert receivers.get(world.db.read(), endpoint.id).disabled_at is None
     world.move(0.2 * 86400)
     world.run()
     row = receivers.get(world.db.read(), endpoint.id)
     assert row.disabled_at and row.failing_since in row.disabled_reason
+    assert receivers.failing(world.db.read(), "alice") == 1 and receivers.failing(world.db.read(), "bob") == 0
+    assert log.figures(world.db.read()) == {"new": 0, "retrying": 0, "failed": 2}
     assert world.delivery(failed)["state"] == "failed" and "disabled" in world.delivery(failed)["note"]
     receiver.answer = reply
     world.db.write(lambda tx: receivers.enable(tx, endpoint.id))
@@ -240,6 +244,7 @@ def test_an_endpoint_that_fails_for_five_days_is_disabled_and_can_come_back(worl
     world.run()
     assert world.delivery(failed)["state"] == "delivered"
     assert receivers.get(world.db.read(), endpoint.id).failing_since is None
+    assert receivers.failing(world.db.read(), "alice") == 0
 
 
 def test_one_success_forgives_the_failures_before(world, receiver):

@@ -88,7 +88,7 @@ def _alarms(site: Site, reader: Reader, caller: Caller, found: list[workers.Work
         served = {queue for worker in found for queue in worker.queues}
         alarms += [gettext("No worker serves the queue %(queue)s, in which jobs wait.", queue=row.queue)
                    for row in queues if row.waiting and row.queue not in served]
-    failing = sum(1 for row in receivers.listed(reader, caller.scope) if row.failing_since or row.disabled_at)
+    failing = receivers.failing(reader, caller.scope)
     if failing:
         alarms.append(ngettext("Callbacks to %(num)s endpoint fail or were stopped.",
                                "Callbacks to %(num)s endpoints fail or were stopped.", failing))
