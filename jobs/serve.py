@@ -17,7 +17,7 @@ from jobs.core import access, schema
 from jobs.data_folder import DataFolder
 from jobs.db import Database
 from jobs.errors import StorageUnavailable
-from jobs.settings import Settings
+from jobs.settings import Settings, SettingsError
 from jobs.supervisor import Part, Supervisor
 
 
@@ -92,14 +92,18 @@ def _prepare(settings: Settings) -> None:
 
 
 def _fault_of(settings: Settings) -> str:
+    from jobs.artifacts.store import open_store
     from jobs.types import load_registry
     from jobs.work.job_type import DeclarationError
 
     try:
         load_registry(settings)
+        open_store(settings)
         _make_schema(settings)
     except DeclarationError as error:
         return f"A job type cannot work. {error}"
+    except SettingsError as error:
+        return str(error)
     except StorageUnavailable as error:
         return f"The database cannot be used: {error}"
     except ModuleNotFoundError as error:

@@ -103,6 +103,13 @@ def port(text: str) -> int:
     return number
 
 
+def redis_url(text: str) -> str:
+    """A URL of a Redis or Valkey server, or nothing."""
+    if text and not re.match(r"(rediss?|unix)://.", text):
+        raise ValueError("write a URL such as redis://host:6379/0, rediss://… or unix:///path/to/redis.sock")
+    return text
+
+
 def postgres_url(text: str) -> str:
     """A URL of a PostgreSQL database, or nothing."""
     if text and not re.match(r"postgres(ql)?(\+psycopg)?://", text):
@@ -127,7 +134,7 @@ TABLE = (
     Row("PUBLIC_URL", "", web_url, "The URL by which clients reach the server, a path included. Default: http://BIND:PORT, with this machine's name for 0.0.0.0."),
     Row("TRUSTED_PROXIES", "", networks, "CIDRs of proxies whose X-Forwarded headers are believed."),
     Row("DATABASE_URL", "", postgres_url, "A PostgreSQL URL (postgresql+psycopg://…) instead of SQLite in DATA_DIR."),
-    Row("REDIS_URL", "", str, "A Redis or Valkey server instead of the embedded one."),
+    Row("REDIS_URL", "", redis_url, "A Redis or Valkey server instead of the embedded one."),
     Row("ARTIFACTS_URL", "", str, "Where artifacts are kept, e.g. s3://bucket/prefix, instead of DATA_DIR/artifacts."),
     Row("ADMIN_KEY", "", str, "Bootstrap admin key. Default: made at the first start, kept in DATA_DIR/admin.key."),
     Row("SECRET_KEY", "", str, "Signs links and the dashboard's cookie; the same on every host. Default: made at first use, kept in DATA_DIR/secret.key."),

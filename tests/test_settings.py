@@ -30,7 +30,7 @@ def test_values(name, text, value):
     ("WORKERS", "-1", "whole number"), ("DATABASE_URL", "mysql://x", "postgresql+psycopg://"),
     ("PUBLIC_URL", "jobs.example.org", "https://"), ("TRUSTED_PROXIES", "10.0.0.0/8 proxy", "proxy is no network"),
     ("CORS_ORIGINS", "https://app.example.org/", "without a path"), ("WEB_THREADS", "0", "1 or more"),
-    ("HEARTBEAT", "60", "ACCEPTED_LEASE"),
+    ("HEARTBEAT", "60", "ACCEPTED_LEASE"), ("REDIS_URL", "localhost:6379", "redis://host:6379"),
     ("WORKRES", "2", "did you mean ACCEPTED_WORKERS"), ("COLOUR_OF_SHED", "red", "docs/settings.md"),
 ])
 def test_a_fault_stops_the_start_with_a_hint(name, text, hint):

@@ -120,7 +120,7 @@ def _check(url: str) -> None:
 
         fsspec.get_filesystem_class(url.partition("://")[0])
     except (ImportError, ValueError) as error:
-        raise SettingsError(f"ACCEPTED_ARTIFACTS_URL={url!r}: {error}. For s3://… install requirements-s3.txt.") from None
+        raise SettingsError(f"ACCEPTED_ARTIFACTS_URL={url!r}: {error}. For s3://…: ./run install s3") from None
 
 
 def _connect(url: str) -> tuple[Any, str]:

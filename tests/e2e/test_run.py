@@ -177,6 +177,12 @@ def test_a_broken_job_type_is_named_before_anything_starts(stack, tmp_path):
     assert refused.returncode == 3 and "no such flux capacitor" in refused.stderr
 
 
+def test_a_store_that_cannot_be_reached_that_way_is_named_before_anything_starts(stack):
+    stack.settings["artifacts_url"] = "s4://bucket"
+    refused = run_cli(stack, "start")
+    assert refused.returncode == 3 and "ACCEPTED_ARTIFACTS_URL='s4://bucket'" in refused.stderr
+
+
 def test_an_everyday_log_is_quiet(stack):
     stack.process = stack.command("start")
     wait_for(lambda: "Accepted is running" in stack.output(), what="the welcome")

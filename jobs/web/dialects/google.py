@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -32,7 +33,7 @@ def render(job: Row, name: str) -> dict[str, Any]:
     since Google's parser refuses other members."""
     operation = {"name": name, "done": reads.is_terminal(job), "metadata": {"@type": _STRUCT, "value": _metadata(job)}}
     if outcome.has_result(job):
-        result = outcome.result(job)
+        result = _doubles(outcome.result(job))
         operation["response"] = {"@type": _STRUCT if isinstance(result, dict) else _VALUE, "value": result}
     elif fault := outcome.fault(job):
         code = outcome.code_of(fault.status) if fault.status else outcome.CANCELLED
@@ -159,6 +160,16 @@ def _metadata(job: Row) -> dict[str, Any]:
         "createTime": job.created_at, "updateTime": job.updated_at, "startTime": job.started_at,
         "endTime": job.finished_at, "cancelRequestTime": job.cancel_requested_at, "expireTime": job.expires_at,
         "resource": job.resource}
+
+
+def _doubles(value: Any) -> Any:
+    """The value with integers that no double can hold as strings: Google's parser fails at them, and with one such
+    operation a whole page is lost."""
+    if isinstance(value, dict):
+        return {name: _doubles(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_doubles(member) for member in value]
+    return str(value) if isinstance(value, int) and abs(value) > sys.float_info.max else value
 
 
 def _name(job: Row, parent: str | None) -> str:

@@ -52,6 +52,13 @@ def test_any_result_arrives(alice, client, value):
     assert found == value
 
 
+def test_an_integer_beyond_any_double_arrives_as_text_and_spoils_no_page(alice, client):
+    huge = 10**400
+    future = future_of(alice, client, struct_pb2.Struct, "test.quick", value={"a": [huge, -huge, 2**1000]})
+    found = json_format.MessageToDict(future.result(timeout=60))
+    assert found == {"a": [str(huge), str(-huge), float(2**1000)]}
+
+
 def test_a_partial_success_is_a_result_that_names_what_is_missing(alice, client):
     result = future_of(alice, client, seconds=0, partial=["a"]).result(timeout=60)
     assert json_format.MessageToDict(result)["errors"] == [{"part": "a", "detail": "skipped as asked"}]
