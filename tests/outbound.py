@@ -150,7 +150,7 @@ class Receiver:
 
     def wait_for(self, number: int) -> None:
         with self.came:
-            assert self.came.wait_for(lambda: len(self.got) >= number, 20), f"{len(self.got)} of {number} came"
+            assert self.came.wait_for(lambda: len(self.got) >= number, 60), f"{len(self.got)} of {number} came"
 
 
 @contextmanager

@@ -29,7 +29,7 @@ SHORT = {
 TERMINAL = {"succeeded", "failed", "cancelled", "partialSuccess"}
 
 
-def wait_for(condition: Callable[[], Any], timeout: float = 20, what: str = "the condition") -> Any:
+def wait_for(condition: Callable[[], Any], timeout: float = 60, what: str = "the condition") -> Any:
     """The first true value of `condition()`, asked every 20 ms; AssertionError after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
@@ -205,7 +205,7 @@ class Stack:
         code = self.process.poll()
         assert code is None, f"the server ended with {code}\n{self.output()}"
         try:
-            answer = requests.get(f"{self.url}/readyz", timeout=5)
+            answer = requests.get(f"{self.url}/readyz", timeout=60)
         except (OSError, ValueError):       # no lock file yet, half a line in it, or nobody listens
             return False
         return answer.status_code == 200 and not answer.json().get("degraded")

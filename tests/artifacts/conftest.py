@@ -35,7 +35,7 @@ def s3_server(tmp_path_factory):
             time.sleep(0.02)
     yield f"http://127.0.0.1:{port}"
     process.terminate()
-    process.wait(10)
+    process.wait(60)
 
 
 @pytest.fixture(scope="session")

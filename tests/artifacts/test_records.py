@@ -123,7 +123,7 @@ def test_processes_that_start_together_agree_on_the_secret(tmp_path):
     processes = [context.Process(target=_secret, args=(tmp_path / "data", queue)) for _ in range(8)]
     for process in processes:
         process.start()
-    found = {queue.get(timeout=20) for _ in processes}
+    found = {queue.get(timeout=60) for _ in processes}
     for process in processes:
         process.join()
     path = tmp_path / "data" / "secret.key"

@@ -48,7 +48,7 @@ def queue_up(db, closures):
         wait_for(lambda: len(db._waiting) == number + 1, what="the closure to wait")
     let_go.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     return outcomes
 
 
@@ -167,7 +167,7 @@ def test_a_fork_in_the_middle_of_a_write_leaves_the_child_a_free_door(db):
     held.wait(30)
     threading.Timer(0.2, let_go.set).start()
     assert in_child(lambda: db.write(lambda tx: tx.run(COUNT))) == "1"
-    holder.join(30)
+    holder.join(60)
     assert counted(db) == 1
 
 
@@ -327,7 +327,7 @@ def write_aside(db, closure):
 
     thread = threading.Thread(target=write)
     thread.start()
-    return lambda: (thread.join(30), outcome[0])[1]
+    return lambda: (thread.join(60), outcome[0])[1]
 
 
 @on_postgres

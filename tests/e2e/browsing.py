@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from jobs import settings as settings_module
 from jobs.core import access
@@ -40,9 +40,9 @@ def visitor(browser: Browser, server: Stack, key: str, script: str | None = None
     if script:
         context.add_init_script(script)
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(60_000)
     page.goto(link_for(server, key))
-    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    press(page, "Sign in", page.get_by_role("main"))
     page.wait_for_url("**/ui/")
     page.complaints = complaints
     try:
@@ -50,6 +50,12 @@ def visitor(browser: Browser, server: Stack, key: str, script: str | None = None
     finally:
         context.close()
     assert not [text for text in complaints if "Failed to load resource" not in text], complaints
+
+
+def press(page: Page, button: str, within: Locator | None = None) -> None:
+    """Press a button of a form and wait for the page that it leads to: a reload in the middle of that would find none."""
+    with page.expect_navigation():
+        (within or page).get_by_role("button", name=button).click()
 
 
 def fits(page: Page) -> bool:

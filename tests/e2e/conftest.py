@@ -1,10 +1,13 @@
 """A browser, and who looks through it."""
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.e2e.browsing import ARGUMENTS, visitor
 from tests.stack import Api
+
+
+expect.set_options(timeout=60_000)     # a busy machine is no fault of the page
 
 
 @pytest.fixture(scope="module")

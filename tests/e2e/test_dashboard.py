@@ -8,7 +8,7 @@ import requests
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browsing import fits, link_for, visitor
+from tests.e2e.browsing import fits, link_for, press, visitor
 from tests.stack import Stack, wait_for
 
 HOSTILE = ("<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> \u202egnp.exe ' \" &amp; "
@@ -19,7 +19,7 @@ def fill_drill(page: Page, server: Stack, **values: str) -> None:
     page.goto(f"{server.url}/ui/new/demo.drill")
     for name, value in values.items():
         page.locator(f"[name='payload.{name}']").fill(value)
-    page.get_by_role("button", name="Submit").click()
+    press(page, "Submit")
     page.wait_for_url(re.compile(r"/ui/jobs/\d+$"))
 
 
@@ -32,8 +32,8 @@ def sees_it_move(page: Page) -> None:
     """The bar takes several values and the job's end shows, all without a reload."""
     page.evaluate("window.sameDocument = true")
     seen: set[float] = set()
-    wait_for(lambda: seen.add(bar(page)) or len(seen - {-1, 0, 100}) >= 3, 15, "the bar to move")
-    expect(page.locator("article")).to_have_attribute("data-status", "succeeded", timeout=15_000)
+    wait_for(lambda: seen.add(bar(page)) or len(seen - {-1, 0, 100}) >= 3, what="the bar to move")
+    expect(page.locator("article")).to_have_attribute("data-status", "succeeded")
     expect(page.locator(".big")).to_contain_text("Succeeded")
     assert page.evaluate("window.sameDocument")
 
@@ -44,12 +44,12 @@ def test_a_link_signs_in_once_and_only_when_its_button_is_pressed(browser, serve
     page = context.new_page()
     for _ in range(2):      # whoever merely looks at it does not spend it
         page.goto(link)
-    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    press(page, "Sign in", page.get_by_role("main"))
     expect(page).to_have_url(f"{server.url}/ui/")
     cookie = next(one for one in context.cookies() if one["name"] == "accepted")
     assert cookie["httpOnly"] and cookie["sameSite"] == "Lax"
     page.goto(link)
-    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    press(page, "Sign in", page.get_by_role("main"))
     expect(page.get_by_role("alert")).to_contain_text("has been used")
     context.close()
 
@@ -60,13 +60,13 @@ def test_a_key_signs_in_and_leads_back_to_where_one_wanted_to_go(browser, server
     page = context.new_page()
     page.goto(f"{server.url}/ui/jobs/{job['id']}")
     page.get_by_label("Key").fill("acc_wrong")
-    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    press(page, "Sign in", page.get_by_role("main"))
     expect(page.get_by_role("alert")).to_contain_text("unknown")
     page.get_by_label("Key").fill(api.key)
-    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    press(page, "Sign in", page.get_by_role("main"))
     expect(page).to_have_url(f"{server.url}/ui/jobs/{job['id']}")
     page.locator(".menu summary").click()
-    page.get_by_role("button", name="Sign out").click()
+    press(page, "Sign out")
     page.goto(f"{server.url}/ui/")
     expect(page.get_by_label("Key")).to_be_visible()
     context.close()
@@ -93,14 +93,14 @@ def test_cancels_a_running_job(page, server, api):
     job = api.submit("demo.drill", seconds=60, steps=600)
     page.goto(f"{server.url}/ui/jobs/{job['id']}")
     expect(page.locator("article")).to_have_attribute("data-status", "running")
-    page.get_by_role("button", name="Cancel").click()
+    press(page, "Cancel")
     expect(page.locator("article")).to_have_attribute("data-status", "cancelled")
     assert api.job(job["id"])["status"] == "cancelled"
-    page.get_by_role("button", name="Try again").click()
+    press(page, "Try again")
     page.wait_for_url(lambda url: not url.endswith(job["id"]))
     again = page.url.rpartition("/")[2]
     assert api.job(again)["retryOf"] == job["id"]
-    page.get_by_role("button", name="Cancel").click()
+    press(page, "Cancel")
     assert api.finished(again)["status"] == "cancelled"
 
 
@@ -134,30 +134,30 @@ def test_nothing_is_missed_while_the_connection_is_down(browser, server, api):
 def test_without_javascript_every_page_reads_and_every_button_works(browser, server, api):
     with visitor(browser, server, api.key, java_script_enabled=False) as page:
         fill_drill(page, server, seconds="60", steps="100")
-        page.get_by_role("button", name="Cancel").click()
+        press(page, "Cancel")
         article = page.locator("article")
-        wait_for(lambda: page.reload() and article.get_attribute("data-status") == "cancelled", 10, "the cancel")
-        page.get_by_role("button", name="Try again").click()
-        page.get_by_role("button", name="Cancel").click()
+        wait_for(lambda: page.reload() and article.get_attribute("data-status") == "cancelled", what="the cancel")
+        press(page, "Try again")
+        press(page, "Cancel")
         for path in ("", "jobs", "jobs?status=cancelled", "types", "new"):
             page.goto(f"{server.url}/ui/{path}")
             expect(page.get_by_role("heading", level=1)).to_have_count(1)
         page.locator(".menu summary").click()
         page.get_by_label("Language").select_option("zh_Hans")
-        page.get_by_role("button", name="Apply").click()
+        press(page, "Apply")
         expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
 
 
 def test_messages_stand_at_the_fields(page, server):
     page.goto(f"{server.url}/ui/new/video.transcode")
     page.locator("[name='payload.sourceUrl']").fill("https://example.org/x.mov")
-    page.get_by_role("button", name="Submit").click()
+    press(page, "Submit")
     expect(page.locator(".field.choices .fault")).to_have_text("Missing data for required field.")
     expect(page.locator("[name='payload.sourceUrl']")).to_have_value("https://example.org/x.mov")
     page.get_by_label("720p").check()
     page.get_by_text("More options").click()
     page.locator("[name='option.maxAttempts']").fill("1000")
-    page.get_by_role("button", name="Submit").click()
+    press(page, "Submit")
     expect(page.locator("[name='option.maxAttempts']")).to_have_value("1000")
     expect(page.locator(".more .fault")).to_have_count(1)
     expect(page.get_by_label("720p")).to_be_checked()
@@ -169,7 +169,7 @@ def test_a_file_is_uploaded_with_the_form(page, server, api, tmp_path):
     page.goto(f"{server.url}/ui/new/video.transcode")
     page.locator("[name='file.sourceUrl']").set_input_files(source)
     page.get_by_label("720p").check()
-    page.get_by_role("button", name="Submit").click()
+    press(page, "Submit")
     page.wait_for_url(re.compile(r"/ui/jobs/\d+$"))
     job = api.finished(page.url.rpartition("/")[2])
     assert re.fullmatch(r"/v1/artifacts/\d+/content", job["payload"]["sourceUrl"])
@@ -270,11 +270,11 @@ def test_under_a_path_and_over_a_restart_of_the_server(browser, stack):
         page.evaluate("window.sameDocument = true")
         stack.restart()
         job = api.submit("demo.drill", seconds=0)
-        expect(page.locator(f"#end-{job['id']}")).to_be_visible(timeout=20_000)
+        expect(page.locator(f"#end-{job['id']}")).to_be_visible()
         expect(page.locator("#live")).to_have_text("Live")
         assert page.evaluate("window.sameDocument")
         page.get_by_role("link", name="New job").click()
         page.get_by_role("link", name="Drill").click()
-        page.get_by_role("button", name="Submit").click()
+        press(page, "Submit")
         page.wait_for_url(re.compile(r"/team/jobs/ui/jobs/\d+$"))
         expect(page.locator("article")).to_have_attribute("data-status", "succeeded")

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from jobs import clock
 from jobs.web.dashboard.export import disarmed
 from jobs.webhooks import receivers
-from tests.e2e.browsing import database, fits, visitor
+from tests.e2e.browsing import database, fits, press, visitor
 from tests.stack import wait_for
 
 TOMORROW = clock.after(86400)
@@ -22,8 +22,8 @@ def test_the_log_follows_is_searched_and_saved(page, server, api):
     page.goto(f"{server.url}/ui/jobs/{job['id']}")
     page.evaluate("window.sameDocument = true")
     lines = page.locator("#lines li")
-    expect(lines).to_have_count(30, timeout=15_000)
-    expect(page.locator("article")).to_have_attribute("data-status", "succeeded", timeout=15_000)
+    expect(lines).to_have_count(30)
+    expect(page.locator("article")).to_have_attribute("data-status", "succeeded")
     assert page.evaluate("window.sameDocument")
     words = lines.nth(20).locator("bdi").inner_text()
     page.get_by_role("searchbox", name="Search the log").fill(words)
@@ -42,15 +42,15 @@ def test_without_eventsource_the_log_is_asked_for(browser, server, api):
     with visitor(browser, server, api.key, script="delete window.EventSource") as page:
         job = api.submit("demo.drill", seconds=2, steps=20, logLines=12)
         page.goto(f"{server.url}/ui/jobs/{job['id']}")
-        expect(page.locator("#lines li")).to_have_count(12, timeout=20_000)
+        expect(page.locator("#lines li")).to_have_count(12)
 
 
 def test_the_tab_tells_the_progress(page, server, api):
     job = api.submit("demo.drill", seconds=5, steps=50)
     page.goto(f"{server.url}/ui/jobs/{job['id']}")
-    wait_for(lambda: re.match(r"[1-9]\d? % · ", page.title()), 15, "the title to tell")
+    wait_for(lambda: re.match(r"[1-9]\d? % · ", page.title()), what="the title to tell")
     assert re.search(r"/ui/icon-\d+\.svg$", page.locator("#tab-icon").get_attribute("href"))
-    expect(page).to_have_title(re.compile("^Succeeded"), timeout=15_000)
+    expect(page).to_have_title(re.compile("^Succeeded"))
 
 
 def test_callbacks_are_listed_and_sent_again(browser, server):
@@ -69,7 +69,7 @@ def test_callbacks_are_listed_and_sent_again(browser, server):
         expect(panel).to_contain_text("https://receiver.invalid/hook")
         panel.get_by_text("1 attempt").click()
         expect(panel.locator(".tries li")).to_have_count(1)
-        panel.get_by_role("button", name="Send again").click()
+        press(page, "Send again", panel)
         expect(page.locator(".note")).to_contain_text("being sent again")
         expect(panel).to_contain_text("On its way")
 
@@ -82,7 +82,7 @@ def test_a_job_is_purged_after_one_has_said_yes(browser, server, api):
         page.get_by_role("link", name="Purge …").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Purge 1 job?")
         assert api.job(job["id"])["status"] == "succeeded"
-        page.get_by_role("button", name="Purge for good").click()
+        press(page, "Purge for good")
         expect(page.locator(".note")).to_contain_text("1 job was purged")
     assert api.get(f"/v1/jobs/{job['id']}").status_code == 410
 
@@ -105,20 +105,20 @@ def test_several_jobs_are_cancelled_and_tried_again(browser, server, script):
         page.goto(f"{server.url}/ui/jobs?tag=bulk")
         page.get_by_label(f"Choose job #{jobs[0]['id']}").check()
         page.get_by_label(f"Choose job #{jobs[1]['id']}").check()
-        page.get_by_role("button", name="Cancel …").click()
+        press(page, "Cancel …")
         expect(page.get_by_role("heading", level=1)).to_have_text("Cancel 2 jobs?")
         assert f"ids={jobs[0]['id']}" in page.url
-        page.get_by_role("button", name="Cancel them").click()
+        press(page, "Cancel them")
         page.wait_for_url("**/ui/jobs?tag=bulk")
         expect(page.locator(".note")).to_contain_text("2 jobs were cancelled")
         assert [api.job(one["id"])["status"] for one in jobs] == ["cancelled", "cancelled", "queued"]
         page.get_by_label("All that fit the filter").check()
-        page.get_by_role("button", name="Try again …").click()
+        press(page, "Try again …")
         expect(page.get_by_role("heading", level=1)).to_have_text("Try 2 jobs again?")
         expect(page.locator(".sure")).to_contain_text("1 job is left as it is: Waiting")
-        page.get_by_role("main").get_by_role("button", name="Try again").click()
+        press(page, "Try again", page.get_by_role("main"))
         expect(page.locator(".note").first).to_contain_text("2 jobs are tried again")
-        page.get_by_role("button", name="Cancel …").click()
+        press(page, "Cancel …")
         expect(page.locator(".note")).to_contain_text("Choose the jobs first.")
 
 
@@ -131,7 +131,7 @@ def test_the_address_keeps_what_is_sought(browser, server):
         expect(page.locator(".list > li")).to_have_count(2)
         page.get_by_text("More filters").click()
         page.get_by_label("Tag").fill("季度")
-        page.get_by_role("main").get_by_role("button", name="Search").click()
+        press(page, "Search", page.get_by_role("main"))
         expect(page.locator(".list > li")).to_have_count(1)
         assert "status=" not in page.url and "tag=" in page.url
         page.reload()

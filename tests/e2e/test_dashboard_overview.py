@@ -13,9 +13,9 @@ def test_workers_are_seen_idle_and_at_work(browser, server):
     api = server.session("klara")
     with visitor(browser, server, api.key) as page:
         panel = page.get_by_role("region", name="Workers")
-        expect(panel.locator("li").first).to_contain_text("idle", timeout=20_000)
+        expect(panel.locator("li").first).to_contain_text("idle")
         job = api.submit("demo.drill", seconds=20, steps=40)
-        expect(panel.get_by_role("link", name=f"#{job['id']}")).to_be_visible(timeout=15_000)
+        expect(panel.get_by_role("link", name=f"#{job['id']}")).to_be_visible()
         with visitor(browser, server, server.session("lena").key) as other:
             theirs = other.get_by_role("region", name="Workers")
             expect(theirs).to_contain_text("busy")

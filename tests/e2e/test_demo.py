@@ -67,5 +67,5 @@ def test_a_missing_file_is_named(stack):
 def test_keep_lets_the_server_go_on(stack):
     stack.process = stack.command("demo", "--keep")
     wait_for(lambda: "The server goes on" in stack.output(), 90, "the demo's end")
-    assert requests.get(f"{stack.url}/livez", timeout=5).ok
+    assert requests.get(f"{stack.url}/livez", timeout=60).ok
     assert stack.stop() in (0, -15)

@@ -126,7 +126,7 @@ def test_a_bad_declaration_stops_the_start_with_a_hint(case, tmp_path):
                                                f"{declaration}\n{handler[0] if handler else 'def handler(job, **payload): pass'}\n")
     stack = Stack(tmp_path, job_modules=tmp_path / "types")
     process = stack.command("start")
-    assert process.wait(30) not in (0, None)
+    assert process.wait(60) not in (0, None)
     last = stack.output().strip().splitlines()
     assert hint in " ".join(last) and "Traceback" not in stack.output()
     assert len(last) < 6, "a hint, not a log"

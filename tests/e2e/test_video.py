@@ -180,12 +180,12 @@ def test_a_source_may_be_an_address(alice, clip):  # noqa: F811
 
 def test_cancel_in_the_middle_leaves_neither_process_nor_file(server, alice, clip):  # noqa: F811
     job = transcode(alice, clip("epic.mp4"), "360p", "240p")
-    wait_for(lambda: alice.job(job["id"])["progress"] and ffmpegs(server), 30, "ffmpeg to be at work")
+    wait_for(lambda: alice.job(job["id"])["progress"] and ffmpegs(server), what="ffmpeg to be at work")
     assert alice.post(f"/v1/jobs/{job['id']}:cancel").status_code == 202
     assert alice.finished(job["id"])["status"] == "cancelled"
-    wait_for(lambda: not ffmpegs(server), 5, "ffmpeg to be gone")
+    wait_for(lambda: not ffmpegs(server), what="ffmpeg to be gone")
     assert alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"] == []
-    wait_for(lambda: not list((server.data / "work").glob(f"{job['id']}-*")), 5, "the temporary folder to be gone")
+    wait_for(lambda: not list((server.data / "work").glob(f"{job['id']}-*")), what="the temporary folder to be gone")
     assert not list((server.data / "artifacts").glob(f"jobs/{job['id']}/**/*.ts"))
     assert alice.get(job["resource"]).json()["status"] == "cancelled"
     assert alice.get(f"{job['resource']}/index.m3u8").status_code == 404

@@ -95,11 +95,11 @@ def test_a_full_disk_promises_nothing_and_loses_nothing(cramped):
         time.sleep(0.05)
     cramped.make_room()
 
-    wait_for(lambda: admin.get("/readyz").status_code == 200, 30, "the server to recover")
+    wait_for(lambda: admin.get("/readyz").status_code == 200, what="the server to recover")
     job = admin.finished(long)
     assert (job["status"], job["attempt"]) == ("succeeded", 1), cramped.output()[-3000:]
     promised |= {int(long), int(admin.submit("test.line", path=str(notes))["id"])}
-    wait_for(lambda: all(admin.job(str(id))["status"] == "succeeded" for id in promised), 30, "all jobs")
+    wait_for(lambda: all(admin.job(str(id))["status"] == "succeeded" for id in promised), what="all jobs")
     look = ["nsenter", "-m", "-t", str(cramped.process.pid), sys.executable, "-c", LOOK, *map(str, sorted(promised))]
     subprocess.run(look, cwd=ROOT, env=cramped.environment | {"NOTES": str(notes), "PYTHONPATH": str(ROOT)}, check=True)
     assert cramped.pids("worker") and "ended with" not in cramped.output(), "nothing died of it"

@@ -97,7 +97,7 @@ def test_an_accepted_job_survives_the_death_of_everything(everything):
         promised.append(job["id"])
         if number % 5 == 4:     # now and then something has begun
             begun = attempts(everything.db)
-            wait_for(lambda: attempts(everything.db) > begun, 30, "a start")
+            wait_for(lambda: attempts(everything.db) > begun, what="a start")
         everything.kill()
     everything.start("web", "dispatcher", "worker")
     wait_for(lambda: not books.unfinished(everything.db.read()), 90, "all jobs to end")

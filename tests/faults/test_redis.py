@@ -44,7 +44,7 @@ def test_redis_emptied_with_a_queue_in_it(house):
         assert house.finished(id).status == "succeeded"
     house.redis.flushall()
     assert house.finished(house.submit("demo.drill", seconds=1.5)).status == "succeeded"
-    wait_for(lambda: len(rq.Worker.all(connection=house.redis)) == 1, 12, "the worker to be seen again")
+    wait_for(lambda: len(rq.Worker.all(connection=house.redis)) == 1, what="the worker to be seen again")
 
 
 def test_a_hanging_redis_slows_neither_a_job_nor_its_cancel(house):

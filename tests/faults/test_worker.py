@@ -22,7 +22,7 @@ def test_a_busy_worker_that_is_killed_takes_its_horse_along(house, tmp_path):
     id = house.submit("test.sleep", path=str(tmp_path / "notes"), seconds=1)
     [(_, _, horse)] = started(tmp_path / "notes")
     house.stop(worker, signal.SIGKILL)
-    wait_for(lambda: not alive(horse), 2, "the horse's end")
+    wait_for(lambda: not alive(horse), what="the horse's end")
     house.start("worker")
     job = house.finished(id)
     assert (job.status, job.attempt) == ("succeeded", 2)
@@ -37,7 +37,7 @@ def test_a_program_dies_with_a_killed_worker(house, tmp_path):
     house.submit("test.process", argv=["-c", script], max_attempts=1)
     wait_for(lambda: pid.exists() and pid.read_text(), what="the program")
     house.stop(worker, signal.SIGKILL)
-    wait_for(lambda: not alive(int(pid.read_text())), 2, "the program's end")
+    wait_for(lambda: not alive(int(pid.read_text())), what="the program's end")
 
 
 def test_the_last_lost_attempt_fails_the_job(house, tmp_path):
@@ -90,7 +90,7 @@ def test_stopping_at_any_moment_of_a_claim_strands_nothing(house):
         assert house.stop(worker) == 0
         assert house.job(id).status in ("queued", "succeeded")
     house.start("worker")
-    wait_for(lambda: not house.db.read().value("SELECT 1 FROM jobs WHERE status IN ('queued', 'running')"), 15, "all jobs")
+    wait_for(lambda: not house.db.read().value("SELECT 1 FROM jobs WHERE status IN ('queued', 'running')"), what="all jobs")
     assert house.db.read().value("SELECT max(attempt) FROM jobs") == 1
 
 
@@ -102,12 +102,12 @@ def test_a_worker_that_slept_through_its_lease_writes_nothing(house, tmp_path, w
     stopped = [first.pid, horse] if whole else [first.pid]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: house.attempts(id)[0].outcome == "requeued", 8, "the sweeper")
+    wait_for(lambda: house.attempts(id)[0].outcome == "requeued", what="the sweeper")
     house.start("worker")
     job = house.finished(id)
     for pid in stopped:
         os.kill(pid, signal.SIGCONT)
-    wait_for(lambda: not alive(horse), 5, "the late horse to be put down")
+    wait_for(lambda: not alive(horse), what="the late horse to be put down")
     assert (job.status, job.attempt) == ("succeeded", 2)
     assert [row.outcome for row in house.attempts(id)] == ["requeued", "succeeded"]
     assert first.poll() is None
@@ -129,7 +129,7 @@ def test_horses_killed_at_random_lose_and_double_nothing(house, tmp_path):
             except ProcessLookupError:
                 pass
     for id in ids:
-        assert house.finished(id, 40).status == "succeeded"
+        assert house.finished(id).status == "succeeded"
     done = notes.read_text().split()
     assert len(done) == len(set(done))
     attempts = {f"{id}:{row.attempt}" for id in ids for row in house.attempts(id)}

@@ -26,10 +26,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 class Live:
     """One web process of `live_app`, a Redis server, and the means to change jobs from outside."""
 
-    def __init__(self, folder: Path, worker_class="jobs.live_worker.LiveWorker", **overrides):
+    def __init__(self, folder: Path, worker_class="jobs.live_worker.LiveWorker", keep_alive=2, **overrides):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
-        self.folder, self.worker_class = folder, worker_class
+        self.folder, self.worker_class, self.keep_alive = folder, worker_class, keep_alive
         self.url = f"http://127.0.0.1:{self.port}"
         redis_url = f"unix://{folder}/redis.sock"
         given = {"data_dir": folder, "redis_url": redis_url, "port": self.port, "keepalive": "1"} | overrides
@@ -45,7 +45,8 @@ class Live:
         self.start_redis()
         environ = {name: text for name, text in os.environ.items() if not name.startswith("ACCEPTED_")}
         command = [sys.executable, "-m", "gunicorn", "tests.web.live_app:create_app()", "-k", self.worker_class,
-                   "--bind", f"127.0.0.1:{self.port}", "--threads", str(self.settings.web_threads), "--graceful-timeout", "5"]
+                   "--bind", f"127.0.0.1:{self.port}", "--threads", str(self.settings.web_threads), "--graceful-timeout", "60",
+                   "--keep-alive", str(self.keep_alive)]
         with open(self.folder / "web.log", "ab") as log:
             self.web = subprocess.Popen(command, cwd=ROOT, env=environ | self.settings.environment, stdout=log, stderr=log)
         wait_for(self.answers)
@@ -65,16 +66,16 @@ class Live:
         for process in (self.web, self.redis):
             if process and process.poll() is None:
                 process.terminate()
-                process.wait(20)
+                process.wait(60)
 
     def answers(self):
         try:
-            return requests.get(self.url + "/facts", timeout=5).ok
+            return requests.get(self.url + "/facts", timeout=60).ok
         except requests.ConnectionError:
             return False
 
     def facts(self):
-        return requests.get(self.url + "/facts", timeout=5).json()
+        return requests.get(self.url + "/facts", timeout=60).json()
 
     def worker_pid(self):
         return min(pid for pid, (parent, _) in processes().items() if parent == self.web.pid)
@@ -104,14 +105,14 @@ class Live:
 
     def get(self, path, role="submit", method="GET", **options):
         headers = {"Authorization": f"Bearer {self.keys[role]}"} | options.pop("headers", {})
-        return requests.request(method, self.url + path, headers=headers, timeout=30, **options)
+        return requests.request(method, self.url + path, headers=headers, timeout=90, **options)
 
     def open(self, path, role="submit", headers=(), version="1.1", receive_buffer=None):
         """A raw connection on which the request has been sent."""
         client = socket.socket()
         if receive_buffer:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        client.settimeout(10)
+        client.settimeout(60)
         client.connect(("127.0.0.1", self.port))
         lines = [f"GET {path} HTTP/{version}", "Host: x", f"Authorization: Bearer {self.keys[role]}",
                  *(f"{name}: {value}" for name, value in dict(headers).items())]

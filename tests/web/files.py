@@ -57,7 +57,7 @@ class FileServer(House):
 
     def send(self, head: str, *pieces: bytes, owner: str = "alice") -> socket.socket:
         """A raw connection on which this has been sent; Host and Authorization are added."""
-        client = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        client = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         client.sendall(f"{head}\r\nHost: x\r\nAuthorization: Bearer {self.key(owner)}\r\n\r\n".encode())
         for piece in pieces:
             client.sendall(piece)
@@ -78,7 +78,7 @@ class FileServer(House):
     def stop(self) -> None:
         self.db.close()
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)
 
     def _make(self, content):
         path = self.settings.data_dir / f"made-{next(self._numbers)}"
@@ -92,7 +92,7 @@ class FileServer(House):
 
     def _answers(self) -> bool:
         try:
-            return requests.get(f"{self.url}/v1/jobs", timeout=5).status_code == 401
+            return requests.get(f"{self.url}/v1/jobs", timeout=60).status_code == 401
         except requests.RequestException:
             return False
 

@@ -48,7 +48,7 @@ class World:
 
     def send(self):
         self.sender.tick()
-        assert self.sender.settled(10)
+        assert self.sender.settled(60)
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_what_failed_since_a_time_is_repeated(world, url):
     world("alice", "PATCH", path, json={"status": "enabled"})
     world.job()
     world.sender.tick()
-    assert world.sender.settled(10)
+    assert world.sender.settled(60)
     world.db.write(lambda tx: tx.run("UPDATE deliveries SET state = 'failed', next_at = NULL"))
     since = {"since": "2020-01-01T00:00:00Z"}
     assert world("bob", "POST", "/v1/deliveries:redeliver", json=since).json == {"redelivered": 0}

@@ -67,33 +67,33 @@ def test_parking_adds_no_thread_no_connection_and_no_query(live):
         import redis
         return int(redis.Redis(unix_socket_path=f"{live.folder}/redis.sock").info("clients")["connected_clients"])
 
-    def reads_in_two_seconds():
-        before = live.facts()["reads"]
+    def reads_a_second():
+        before, began = live.facts()["reads"], time.monotonic()
         threading.Event().wait(2)
-        return live.facts()["reads"] - before
+        return (live.facts()["reads"] - before) / (time.monotonic() - began)
 
     before, connected = live.facts(), redis_clients()
     clients = []
-    for path in (f"/jobs/{job.id}/events", "/events", f"/jobs/{job.id}?wait=30", "/changes?wait=30"):
+    for path in (f"/jobs/{job.id}/events", "/events", f"/jobs/{job.id}?wait=50", "/changes?wait=50"):
         clients += [live.open(path) for _ in range(50)]
     wait_for(lambda: live.facts()["seats"] == 200)
     threads = live.facts()["threads"]
     assert threads <= before["threads"] + live.settings.web_threads  # the pool fills up once, whatever is parked
     assert redis_clients() == connected
-    assert reads_in_two_seconds() <= 3 * 2  # the feed and the keys, once a second, for all 200 together
+    assert reads_a_second() <= 4  # the feed and the keys, once a second, for all 200 together
     assert live.facts()["threads"] == threads
 
     began = time.monotonic()
     for client in clients:
         client.close()
     wait_for(lambda: live.facts()["seats"] == 0)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 25  # half of what the polls would have waited
     live.finish(job)
 
 
 def test_kept_alive_after_a_long_poll(live):
     job = live.job()
-    connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=60)
     connection.connect()
     sock = connection.sock
     for _ in range(3):
@@ -147,7 +147,7 @@ def test_a_stopping_server_ends_streams_and_answers_polls(own_live, how):
     for stream in streams:
         assert stream.next()[0] == "progress"
     answers = []
-    polls = [threading.Thread(target=lambda: answers.append(live.get(f"/jobs/{job.id}?wait=30"))) for _ in range(5)]
+    polls = [threading.Thread(target=lambda: answers.append(live.get(f"/jobs/{job.id}?wait=50"))) for _ in range(5)]
     for poll in polls:
         poll.start()
     wait_for(lambda: live.facts()["seats"] == 25)
@@ -157,10 +157,10 @@ def test_a_stopping_server_ends_streams_and_answers_polls(own_live, how):
     assert all(stream.rest() == [] for stream in streams)  # a whole end, not a cut: the last chunk has come
     for poll in polls:
         poll.join()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 25
     assert [(answer.status_code, answer.json()["status"], answer.headers["Connection"]) for answer in answers] \
         == [(200, "running", "close")] * 5
-    wait_for(lambda: live.web.poll() == 0 if how == signal.SIGTERM else live.worker_pid() != worker, 5)
+    wait_for(lambda: live.web.poll() == 0 if how == signal.SIGTERM else live.worker_pid() != worker)
 
 
 def test_a_client_that_reads_nothing_does_not_hold_up_the_end(own_live):
@@ -172,5 +172,5 @@ def test_a_client_that_reads_nothing_does_not_hold_up_the_end(own_live):
         live.finish(job, '"' + "x" * 40_000 + '"')
     began = time.monotonic()
     live.web.terminate()
-    assert live.web.wait(10) == 0
-    assert time.monotonic() - began < 4
+    assert live.web.wait(60) == 0
+    assert time.monotonic() - began < 20

@@ -62,7 +62,7 @@ def test_a_terminal_state_is_final(alice):
 @rule("2.2", "3.2")
 def test_a_job_that_nobody_starts_fails_after_its_queue_ttl(alice):
     job = alice.submit("test.parked", {"queueTtl": 1})
-    done = alice.finished(job["id"], 15)
+    done = alice.finished(job["id"])
     assert (done["status"], done["attempt"], done["startedAt"]) == ("failed", 0, None)
     assert done["error"]["type"].endswith("/problems/never-started") and done["error"]["status"] == 504
 
@@ -114,7 +114,7 @@ def test_a_cancel_and_the_end_are_decided_once(alice):
     told = {}
 
     def cancel(job, after):
-        wait_for(lambda: alice.job(job["id"])["status"] != "queued", 20)
+        wait_for(lambda: alice.job(job["id"])["status"] != "queued")
         time.sleep(after)
         told[job["id"]] = alice.delete(f"/v1/jobs/{job['id']}")
 

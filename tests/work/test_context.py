@@ -49,7 +49,7 @@ def test_a_million_reports_cost_little(shared):
 
 def test_the_last_report_before_a_silence_arrives(shared):
     id = shared.submit("test.progress", how="burst")
-    wait_for(lambda: shared.job(id).progress == 50 and shared.job(id).stage == "half", 3, "the report")
+    wait_for(lambda: shared.job(id).progress == 50 and shared.job(id).stage == "half", what="the report")
     shared.cancel(id)
     job = shared.finished(id)
     assert (job.status, job.progress) == ("cancelled", 50)
@@ -88,7 +88,7 @@ def test_a_program_runs_with_its_lines_and_errors(shared):
     told = json.loads(job.result)
     assert (told["lines"], told["returncode"], told["errors"]) == (["one", "two"], 0, "careful")
     assert shared.lines(id) == ["careful"]
-    wait_for(lambda: not (shared.settings.data_dir / "work" / f"{id}-1").exists(), 3, "the folder to be removed")
+    wait_for(lambda: not (shared.settings.data_dir / "work" / f"{id}-1").exists(), what="the folder to be removed")
 
 
 def test_a_program_that_fails_fails_the_attempt(shared):
@@ -116,7 +116,7 @@ def test_what_a_handler_says_is_made_harmless(shared):
 
 def test_the_log_has_an_end(shared):
     id = shared.submit("demo.drill", seconds=0, logLines=25_000, steps=1)
-    assert shared.finished(id, 30).status == "succeeded"
+    assert shared.finished(id).status == "succeeded"
     lines = shared.lines(id)
     assert len(lines) == 20_000 and lines[-1].startswith("(The log ends here")
 

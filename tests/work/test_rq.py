@@ -89,9 +89,9 @@ def test_nothing_stays_in_redis_for_ever(house):
     house.start("worker")
     ids = [house.submit("demo.drill", seconds=0, fail="no") for _ in range(60)]
     for id in ids:
-        house.finished(id, 30)
+        house.finished(id)
     standing = {b"rq:queues", b"rq:workers", b"rq:workers:default", b"rq:queue:default"}
-    wait_for(lambda: not {key for key in house.redis.keys() if house.redis.ttl(key) == -1} - standing, 3, "keys to have a TTL")
+    wait_for(lambda: not {key for key in house.redis.keys() if house.redis.ttl(key) == -1} - standing, what="keys to have a TTL")
     assert house.redis.llen("rq:queue:default:intermediate") == 0
 
 

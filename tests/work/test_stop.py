@@ -67,8 +67,8 @@ def test_what_a_job_leaves_running_is_killed(shared, tmp_path, then):
     if then == "poll":
         shared.cancel(id)
     shared.finished(id)
-    wait_for(lambda: not any(map(alive, children)), 3, "the children's end")
-    wait_for(lambda: not alive(horse), 3, "the horse to retire")
+    wait_for(lambda: not any(map(alive, children)), what="the children's end")
+    wait_for(lambda: not alive(horse), what="the horse to retire")
     assert "test.children" in shared.text() and "3 child processes" in shared.text()
 
 
@@ -76,9 +76,9 @@ def test_what_a_job_leaves_running_is_killed(shared, tmp_path, then):
 def test_a_horse_that_a_job_changed_retires(shared, how):
     id = shared.submit("test.leak", how=how)
     horse = json.loads(shared.finished(id).result)
-    wait_for(lambda: not alive(horse), 3, "the horse to retire")
+    wait_for(lambda: not alive(horse), what="the horse to retire")
     names = {"cwd": "working directory", "signals": "signal handlers", "files": "open files"}
-    wait_for(lambda: f"test.leak {id} left changed: {names.get(how, how)}" in shared.text(), 3, "the line in the log")
+    wait_for(lambda: f"test.leak {id} left changed: {names.get(how, how)}" in shared.text(), what="the line in the log")
 
 
 def test_the_clean_up_runs_after_a_cancel(shared, tmp_path):
@@ -129,7 +129,7 @@ def test_a_killed_horse_costs_an_attempt(house, tmp_path):
     id = house.submit("test.sleep", path=str(path), seconds=3)
     wait_for(path.exists, what="the handler")
     os.kill(int(path.read_text().split(":")[2]), signal.SIGKILL)
-    wait_for(lambda: house.attempts(id)[0].outcome == "requeued", 2, "the parent to settle")
+    wait_for(lambda: house.attempts(id)[0].outcome == "requeued", what="the parent to settle")
     assert json.loads(house.attempts(id)[0].error)["type"] == "/problems/worker-crashed"
     assert house.finished(id).attempt == 2 and worker.poll() is None
 
@@ -139,4 +139,4 @@ def test_an_idle_horse_that_dies_is_replaced(house):
     worker = house.start("worker")
     [horse] = house.horses(worker.pid)
     os.kill(horse, signal.SIGKILL)
-    assert house.finished(house.submit("test.pid"), 5).status == "succeeded"
+    assert house.finished(house.submit("test.pid")).status == "succeeded"

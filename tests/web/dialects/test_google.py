@@ -47,10 +47,12 @@ def test_delete_forgets_what_is_done_and_refuses_what_is_active(alice):
 
 
 def test_wait_answers_the_end_or_how_things_stand_never_an_error(alice):
+    parked = in_state(alice, "queued")
+    early = alice.post(f"/v1/operations/{parked['id']}:wait", json={"timeout": "0.2s"})
+    assert (early.status_code, early.json()["done"]) == (200, False)
+    end(alice, parked)
     path = alice.post("/v1/demo.drill:run", json={"seconds": 1}).json()["name"]
     began = time.monotonic()
-    early = alice.post(f"/v1/{path}:wait", json={"timeout": "0.2s"})
-    assert (early.status_code, early.json()["done"]) == (200, False)
     late = alice.post(f"/v1/{path}:wait?timeout=30s")
     assert (late.status_code, late.json()["done"]) == (200, True) and time.monotonic() - began < 25
     assert alice.post(f"/v1/{path}:wait", json={"name": path}).json()["done"]
@@ -107,10 +109,10 @@ def test_over_the_limit_polls_come_late_and_all_else_is_refused(tmp_path):
         while alice.get("/v1/jobs?limit=1").status_code != 429:
             pass
         began = time.monotonic()
-        answers = [alice.get(path).status_code for _ in range(3)]
-        assert answers == [200] * 3 and 0.5 < time.monotonic() - began < 20
-        assert alice.get("/v1/jobs?limit=1").status_code == 429
-        assert alice.get(path.replace("/v1/operations/", "/operations/op-")).status_code == 429
+        answers = [alice.get(path).status_code for _ in range(6)]
+        assert answers == [200] * 6 and 0.5 < time.monotonic() - began
+        for other in ("/v1/jobs?limit=1", path.replace("/v1/operations/", "/operations/op-")):
+            assert 429 in [alice.get(other).status_code for _ in range(20)]
         with ThreadPoolExecutor(40) as pool:
             found = set(pool.map(lambda _: status_within(alice, path, 3), range(40)))
         assert found == {200, 429, "late"}  # how much may be late is bounded, too

@@ -51,7 +51,7 @@ def test_wait_holds_until_the_end_and_with_an_etag_until_the_next_change(alice):
     waiting = threading.Thread(target=lambda: held.update(alice.get(f"{path}?wait=30", headers={"If-None-Match": tag}).json()))
     waiting.start()
     end(alice, job)
-    waiting.join(20)
+    waiting.join(60)
     assert held["status"] == "canceled"
 
 
@@ -64,7 +64,7 @@ def test_a_job_that_is_purged_while_it_is_waited_for_is_gone_in_this_dialects_wo
     waiting.start()
     time.sleep(0.2)
     alice.post(f"/v1/jobs/{job['id']}:purge")
-    waiting.join(20)
+    waiting.join(60)
     assert answers[0].status_code == 410 and answers[0].json()["error"]["code"] == "GONE"
 
 
