@@ -47,6 +47,7 @@ _KINDS = (
     Kind("unsupported-media-type", 415, "The body has an unsupported media type", "Send one of the media types that the Accept header of the answer lists."),
     Kind("range-not-satisfiable", 416, "The range lies outside the file", "Ask for a range within the size that Content-Range tells."),
     Kind("unknown-type", 422, "There is no such job type", "GET /v1/job-types lists the types of this server."),
+    Kind("type-unavailable", 422, "The job type is not installed here", "It needs packages that this server does not have; the detail says how its operator installs them."),
     Kind("invalid-payload", 422, "The body does not fit", "Each entry of errors points to a member and says what is wrong with it."),
     Kind("idempotency-key-reused", 422, "The Idempotency-Key was used for another body", "Use a fresh key for each new submission."),
     Kind("target-forbidden", 422, "The address may not be reached from here", "Use a public http or https address, or ask the operator to list this one in ACCEPTED_ALLOWED_TARGETS."),
@@ -68,7 +69,9 @@ _KINDS = (
     Kind("result-too-large", 500, "The result is too large", "The job type should leave an artifact instead. The operator can raise ACCEPTED_MAX_RESULT."),
     Kind("parts-failed", 500, "Some parts could not be done", "The result holds what was done; errors names each part that was not, and why."),
     Kind("source-unavailable", 424, "The source could not be fetched", "Check that the address answers and try again."),
-    Kind("source-codec-unsupported", 422, "The source cannot be decoded", "Send a file with a video stream that ffmpeg can decode; the detail says what was found."),
+    Kind("source-codec-unsupported", 422, "The source cannot be decoded", "Send a file with a stream that ffmpeg can decode, of video or, for the rendition audio, of sound; the detail says what was found."),
+    Kind("source-unreadable", 422, "The source cannot be read", "Send a picture (PNG, JPEG, TIFF, WebP) or a PDF that opens without a password; the detail says what was found."),
+    Kind("source-too-large", 422, "The source is too large to be read", "Send a smaller picture or fewer pages; the detail names the limit."),
     Kind("drill-failed", 422, "The drill failed as asked", "It was told to fail; nothing is wrong."),
 )
 KINDS = {kind.slug: kind for kind in _KINDS}

@@ -93,12 +93,15 @@ def _prepare(settings: Settings) -> None:
 
 def _fault_of(settings: Settings) -> str:
     from jobs.artifacts.store import open_store
-    from jobs.types import load_registry
+    from jobs.types import ffmpeg, load_registry
     from jobs.work.job_type import DeclarationError
 
     try:
         load_registry(settings)
         open_store(settings)
+        if settings.ffmpeg and (fault := ffmpeg.fault(settings.ffmpeg)):
+            return (f"ACCEPTED_FFMPEG={settings.ffmpeg}: {fault}. "
+                    "Name an ffmpeg with libx264 and aac, or leave the setting out: one is bundled.")
         _make_schema(settings)
     except DeclarationError as error:
         return f"A job type cannot work. {error}"

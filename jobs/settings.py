@@ -117,6 +117,17 @@ def postgres_url(text: str) -> str:
     return re.sub(r"^postgres\w*(\+psycopg)?:", "postgresql+psycopg:", text)
 
 
+def limits(text: str) -> dict[str, int]:
+    """Numbers by the names of job types: `video.transcode=2, ocr.read=1`."""
+    found = {}
+    for word in words(text):
+        name, equals, number = word.partition("=")
+        if not (name and equals and re.fullmatch(r"\d{1,6}", number)):
+            raise ValueError(f"{word} says no limit; write such as video.transcode=2, and 0 for none")
+        found[name] = int(number)
+    return found
+
+
 @dataclass(frozen=True)
 class Row:
     """One setting: its name without the prefix, default as text, parser, and what it means."""
@@ -150,6 +161,7 @@ TABLE = (
     Row("TOMBSTONES", "90d", duration, "How long an expired job still answers 410 instead of 404."),
     Row("QUEUE_TTL", "7d", duration, "How long a job may wait for its first start."),
     Row("JOB_TIMEOUT", "1h", duration, "How long one attempt may run, where neither job nor type says otherwise."),
+    Row("CONCURRENCY", "", limits, "How many jobs of a type may run at once, over all workers, where that is not to be what the type says: video.transcode=2, for instance; 0 is no limit."),
     Row("MAX_ATTEMPTS", "3", some, "Attempts per job, where neither job nor type says otherwise."),
     Row("LEASE", "30", duration, "An attempt whose heartbeat stands still for this long is lost."),
     Row("HEARTBEAT", "5", duration, "How often a worker renews the lease of the job it runs."),

@@ -20,6 +20,7 @@ RECIPES = {
     "mute.mp4": f"{picture('320x180', 2)} {X264}",
     "odd.mkv": f"-f lavfi -i testsrc=s=161x91:r=25:d=2 {X264} -pix_fmt yuv444p",
     "long.mp4": f"{picture('320x180', 20)} -f lavfi -i sine=d=20 {X264} -c:a aac -movflags +faststart",
+    "audio.mka": "-f lavfi -i sine=d=2 -c:a libopus",
     "audio.mp3": "-f lavfi -i sine=d=2 -c:a libmp3lame",
     "cover.jpg": f"{picture('64x64', 1, '1')} -frames:v 1",
     # 1 to 40 ms between frames, in a container that then announces 1000 frames a second
@@ -52,6 +53,9 @@ def make(name: str, folder: Path) -> Path:
         return make_clip("-stream_loop", "9", "-i", make("plain.mp4", folder), "-c", "copy", into=path)
     if name == "epic.mp4":           # 10 minutes
         return make_clip("-stream_loop", "199", "-i", make("plain.mp4", folder), "-c", "copy", into=path)
+    if name == "covered.mp4":        # a film with its cover, which comes first
+        return make_clip("-i", make("mute.mp4", folder), "-i", make("cover.jpg", folder), "-map", "1:v", "-map", "0:v",
+                         "-c", "copy", "-disposition:v:0", "attached_pic", into=path)
     if name == "cover.mp3":
         return make_clip("-i", make("audio.mp3", folder), "-i", make("cover.jpg", folder), "-map", "0:a", "-map", "1:v",
                       "-c", "copy", "-disposition:v", "attached_pic", into=path)

@@ -2,6 +2,8 @@
 
 import importlib.util
 import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -19,12 +21,21 @@ def load_registry(settings: Settings) -> Registry:
     modules = [import_module(f"jobs.types.{name}") for name in names]
     for folder in settings.job_modules:
         modules += _load_folder(Path(folder).expanduser())
-    return Registry(found for module in modules for found in declared_in(module))
+    return Registry(_limited([found for module in modules for found in declared_in(module)], settings))
 
 
 def declared_in(module: ModuleType) -> list[JobType]:
     """The declarations at the top of a module, in the order in which they stand there."""
     return [value for value in vars(module).values() if isinstance(value, JobType)]
+
+
+def _limited(types: Iterable[JobType], settings: Settings) -> list[JobType]:
+    """The types with the limits that the operator has set instead of their own."""
+    chosen, known = settings.concurrency, {declared.name for declared in types}
+    for name in chosen.keys() - known:
+        raise DeclarationError(f"ACCEPTED_CONCURRENCY: there is no job type {name!r}; there are {', '.join(sorted(known))}.")
+    return [replace(declared, concurrency=chosen[declared.name] or None) if declared.name in chosen else declared
+            for declared in types]
 
 
 def _load_folder(folder: Path) -> list[ModuleType]:

@@ -6,25 +6,30 @@ lines are indented by exactly two spaces, and every line of a file's own metadat
 
 import re
 import shutil
+import subprocess
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
 # Containers that cannot name another file. Playlists, concat scripts and image sequences are absent on purpose: they
-# read whatever they name. The last four hold no video; they are here so that the refusal can say what was found.
+# read whatever they name. The last four hold sound alone.
 FORMATS = "mov,matroska,webm,avi,flv,asf,mpegts,mpeg,ogg,mp3,wav,flac,aac"
 MAX_PIXELS = 2**26           # a frame of 8192×8192; a larger one is a bomb, or takes more memory than a worker should
 RATES = range(10, 61)        # frames a second that are kept as they are
 SEGMENT = 4                  # seconds
 PEAKS = {240: 400, 360: 800, 480: 1400, 720: 2800, 1080: 5000, 1440: 9000, 2160: 16000}     # kbit/s, by shorter side
 
+# What follows the choice of streams: nothing of the source's own metadata, and the segments.
+_INTO_SEGMENTS = ["-map_metadata", "-1", "-map_chapters", "-1", "-f", "hls", "-hls_time", str(SEGMENT),
+                  "-hls_playlist_type", "vod", "-hls_flags", "independent_segments",
+                  "-hls_segment_filename", "%05d.ts", "index.m3u8"]
 _DURATION = re.compile(r"^  Duration: (\d+):(\d\d):(\d\d(?:\.\d+)?)")
 _STREAM = re.compile(r"^  Stream #0:(\d+)\S*: (\w+): (.+)")
 _ROTATION = re.compile(r"^ {4,}display ?matrix: rotation of (-?[\d.]+) degrees", re.IGNORECASE)
 _SIZE = re.compile(r", (\d{1,5})x(\d{1,5})(?=[\s,]|$)")
 _ASPECT = re.compile(r"\bSAR (\d+):(\d+)")
 _RATE = re.compile(r"([\d.]+)(k?) (fps|tbr)\b")
-_TAG = re.compile(r" \((\w[^()]*) / 0x[0-9A-F]{8}\)")
+_TAG = re.compile(r" \(([^()]+) / 0x[0-9A-F]{4,8}\)")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Source:
     duration: float | None = None    # seconds; None when the container does not say
     picture: Picture | None = None
     sound: int | None = None         # index of the first audio stream that can be decoded
+    cover: int | None = None         # index of the first attached picture
     found: list[str] = field(default_factory=list)      # "video: h264", "attached picture: mjpeg", for people
 
     def feed(self, line: str) -> None:
@@ -78,6 +84,8 @@ class Source:
             return
         if kind == "Video" and not attached and self.picture is None:
             self.picture = _picture(index, text)
+        elif attached and self.cover is None:
+            self.cover = index
         elif kind == "Audio" and self.sound is None:
             self.sound = index
 
@@ -117,6 +125,21 @@ def binary(settings) -> str:
     return imageio_ffmpeg.get_ffmpeg_exe()
 
 
+def fault(program: str) -> str | None:
+    """Why the operator's own ffmpeg cannot do the work, in words for them; None when it can."""
+    try:
+        done = subprocess.run([program, "-hide_banner", "-encoders"], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, errors="replace", timeout=60)
+    except FileNotFoundError:
+        return "there is no such program"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it cannot be run ({getattr(error, 'strerror', None) or error})"
+    lacking = [name for name in ("libx264", "aac") if not re.search(rf"^ \S+ {name} ", done.stdout, re.MULTILINE)]
+    if done.returncode or len(lacking) == 2:
+        return "it does not answer like ffmpeg"
+    return f"it lacks the encoder {lacking[0]}" if lacking else None
+
+
 def guarded(path: Path) -> list[str]:
     """The arguments that open `path` as input, and nothing that it might name."""
     return ["-protocol_whitelist", "file,pipe", "-format_whitelist", FORMATS, "-max_pixels", str(MAX_PIXELS),
@@ -130,8 +153,8 @@ def describe(ffmpeg: str, path: Path) -> list[str]:
 
 
 def measure(ffmpeg: str, source: Source) -> list[str]:
-    """Read all packets of the picture without decoding, for containers that do not tell their duration."""
-    return [*_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{source.picture.index}",
+    """Read all packets of one stream without decoding, for containers that do not tell their duration."""
+    return [*_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{source.picture.index if source.picture else source.sound}",
             "-c", "copy", "-f", "null", "-"]
 
 
@@ -142,24 +165,29 @@ def encode(ffmpeg: str, source: Source, width: int, height: int) -> list[str]:
     """
     picture = source.picture
     peak = PEAKS[min((side for side in PEAKS if side >= min(width, height)), default=max(PEAKS))]
-    # It takes all cores for minutes: "nice" leaves the web server, and those who watch, their share.
-    argv = ["nice", "-n", "5", *_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{picture.index}"]
-    if source.sound is not None:
-        argv += ["-map", f"0:{source.sound}", "-c:a", "aac", "-b:a", "128k", "-ac", "2", "-ar", "48000",
-                 "-af", "aresample=async=1:first_pts=0"]
+    argv = [*_gently(ffmpeg), *guarded(source.path), "-map", f"0:{picture.index}", *_sound(source)]
     if picture.rate:
         argv += ["-r", str(picture.rate)]
-    return [*argv, "-map_metadata", "-1", "-map_chapters", "-1", "-vf", _filters(picture, width, height),
+    return [*argv, "-vf", _filters(picture, width, height),
             "-fps_mode", "cfr", "-c:v", "libx264", "-preset", "veryfast", "-crf", "23",
             "-maxrate", f"{peak}k", "-bufsize", f"{2 * peak}k",
-            "-force_key_frames", f"expr:gte(t,n_forced*{SEGMENT})", "-sc_threshold", "0",
-            "-f", "hls", "-hls_time", str(SEGMENT), "-hls_playlist_type", "vod", "-hls_flags", "independent_segments",
-            "-hls_segment_filename", "%05d.ts", "index.m3u8"]
+            "-force_key_frames", f"expr:gte(t,n_forced*{SEGMENT})", "-sc_threshold", "0", *_INTO_SEGMENTS]
+
+
+def encode_sound(ffmpeg: str, source: Source) -> list[str]:
+    """The same for the sound alone, which is that of the other renditions."""
+    return [*_gently(ffmpeg), *guarded(source.path), *_sound(source), *_INTO_SEGMENTS]
 
 
 def join(ffmpeg: str, target: str) -> list[str]:
     """Put the rendition in the current folder into one MP4 file, without encoding it again."""
     return [*_quiet(ffmpeg), "-i", "index.m3u8", "-c", "copy", "-movflags", "+faststart", target]
+
+
+def cover(ffmpeg: str, source: Source, target: Path) -> list[str]:
+    """Write the picture that is attached to the source as JPEG, at most 1280 pixels wide."""
+    return [*_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{source.cover}", "-vf", r"scale=min(1280\,iw):-1",
+            "-frames:v", "1", "-q:v", "3", "-update", "1", f"file:{target}"]
 
 
 def poster(ffmpeg: str, segment: Path, target: Path) -> list[str]:
@@ -195,6 +223,18 @@ def complaint(stderr: str, path: Path) -> str:
     telling = [line for line in lines if line and not line.startswith("Error opening ")]
     text = telling[-1] if telling else "ffmpeg gave no reason"
     return text.replace(f"file:{path}", "the source").replace(str(path), "the source").removesuffix(".")[:300]
+
+
+def _gently(ffmpeg: str) -> list[str]:
+    # It takes all cores for minutes: "nice" leaves the web server, and those who watch, their share.
+    return ["nice", "-n", "5", *_quiet(ffmpeg)]
+
+
+def _sound(source: Source) -> list[str]:
+    if source.sound is None:
+        return []
+    return ["-map", f"0:{source.sound}", "-c:a", "aac", "-b:a", "128k", "-ac", "2", "-ar", "48000",
+            "-af", "aresample=async=1:first_pts=0"]
 
 
 def _quiet(ffmpeg: str) -> list[str]:

@@ -71,6 +71,8 @@ def find_type(name: str) -> JobType:
 def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[str, Any], at: str = "#",
             options_at: str = "#") -> Submission:
     """Judge a payload and its options, both as they came; nothing is stored. Problems 422 with pointers below `at`."""
+    if declared.unavailable:
+        raise Problem("type-unavailable", declared.unavailable)
     chosen, faults = schemas.judge(schemas.Options(), dict(options), options_at)
     loaded, more_faults = schemas.judge(declared.schema, payload, at)
     if faults or more_faults:

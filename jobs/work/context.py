@@ -32,6 +32,12 @@ def workdir_of(settings: Settings, job_id: int, attempt: int) -> Path:
     return settings.data_dir / "work" / f"{job_id}-{attempt}"
 
 
+def discard_earlier(settings: Settings, job_id: int, attempt: int) -> None:
+    """Remove what earlier attempts at a job left in their temporary folders on this machine, killed with their worker."""
+    for earlier in range(1, attempt):
+        shutil.rmtree(workdir_of(settings, job_id, earlier), ignore_errors=True)
+
+
 class Context:
     """One attempt at a job, as its handler sees it."""
 

@@ -21,7 +21,7 @@ from jobs.settings import Settings
 from jobs.work import process, runner
 from jobs.work.alarm import Alarm
 from jobs.work.channel import Channel, Closed
-from jobs.work.context import Context
+from jobs.work.context import Context, discard_earlier
 from jobs.work.job_type import Registry
 from jobs.work.traces import Traces
 
@@ -94,6 +94,7 @@ class Horse:
         try:
             for attempt in cleanups.before(self._db.read(), row.id, row.attempt) if row.attempt > 1 else ():
                 self._clean(Row(row, attempt=attempt))
+            discard_earlier(self._settings, row.id, row.attempt)
             outcome = runner.perform(row, job, self._registry, self._alarm)
             # An attempt that is no longer ours is cleaned up after by whoever has the job now.
             failed = outcome is not None and not isinstance(outcome, Succeeded)

@@ -3,6 +3,7 @@
 `@job_type(…)` returns a frozen declaration and registers nothing; a `Registry` gathers declarations and checks them.
 """
 
+import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,7 +27,11 @@ class DeclarationError(Exception):
 
 @dataclass(frozen=True)
 class JobType:
-    """One kind of work. `timeout` is in seconds, `concurrency` counts running jobs over all workers."""
+    """One kind of work. `timeout` is in seconds, `concurrency` counts running jobs over all workers.
+
+    `requires` names the modules that the handler imports and that not every installation has; `./run install EXTRA`,
+    with the word in `extra`, brings them.
+    """
 
     name: str
     handler: Callable[..., Any]
@@ -46,11 +51,21 @@ class JobType:
     check: Callable[[Mapping[str, Any]], None] | None = None
     cleanup: Callable[..., Any] | None = None
     requires: tuple[str, ...] = ()
+    extra: str | None = None
     secrets: frozenset[str] = field(default=frozenset())
     inputs: frozenset[str] = field(default=frozenset())
 
     def __call__(self, job: Any, **payload: Any) -> Any:
         return self.handler(job, **payload)
+
+    @property
+    def unavailable(self) -> str | None:
+        """Why jobs of this type cannot run in this installation, and what to do; None when they can. Imports nothing."""
+        missing = [name for name in self.requires if not importlib.util.find_spec(name)]
+        if not missing:
+            return None
+        return (f"{self.name} needs {', '.join(missing)}, which this server does not have. "
+                + (f"./run install {self.extra} brings it." if self.extra else "The operator can install it."))
 
 
 def minutes(number: float) -> int:
@@ -159,6 +174,8 @@ def _faults(declared: JobType) -> Iterator[str]:
         number = getattr(declared, option)
         if number is not None and (not isinstance(number, int) or number < 1):
             yield f"{option} is a whole number of at least 1."
+    if isinstance(declared.requires, str) or any("." in name for name in declared.requires):
+        yield 'requires is a tuple of the names of top-level modules, such as ("numpy",).'
     if not 0 <= declared.sync_wait <= 50:
         yield "sync_wait is between 0 and 50 seconds."
 

@@ -27,6 +27,8 @@ def perform(row: Row, job: Context, registry: Registry, alarm: Alarm) -> Outcome
     kind = registry.get(row.type)
     if kind is None:
         return Failed(Problem("unknown-type", f"This server no longer knows the type {row.type}."))
+    if kind.unavailable:
+        return Failed(Problem("type-unavailable", kind.unavailable))
     return job.cover.outcome(_run(row, job, kind, alarm))
 
 

@@ -1,7 +1,9 @@
 """Videos through the whole running server: upload, submit, watch, play, cancel."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,12 +13,32 @@ import pytest
 
 from jobs.types import ffmpeg
 from tests.clips import FFMPEG, clip  # noqa: F401
-from tests.stack import descendants, wait_for
+from tests.stack import Stack, descendants, wait_for
 
 
 @pytest.fixture(scope="module")
 def alice(server):
     return server.session("alice")
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """A server with a stand-in for ffmpeg.
+
+    At one size it runs out of memory, as 2160p does on a small machine; while the file `odd.slow` exists it takes twenty
+    times as long as a film is played.
+    """
+    folder = tmp_path_factory.mktemp("odd")
+    slow, program = folder / "slow", folder / "ffmpeg"
+    program.write_text(f"""#!/bin/sh
+case "$*" in *scale=640:360*) kill -9 $$;; esac
+[ -e {slow} ] && exec {FFMPEG} -readrate 0.05 "$@"
+exec {FFMPEG} "$@"
+""")
+    program.chmod(0o755)
+    with Stack(folder, ffmpeg=str(program)) as stack:
+        stack.slow = slow
+        yield stack
 
 
 def upload(client, path) -> str:
@@ -93,6 +115,45 @@ def test_a_variable_frame_rate_keeps_its_length(alice, clip, tmp_path):  # noqa:
     assert (made.picture.width, made.picture.height, made.sound) == (160, 90, None)
 
 
+def test_sound_is_a_rendition_beside_pictures(alice, clip, tmp_path):  # noqa: F811
+    job = alice.finished(transcode(alice, clip("plain.mp4"), "audio", "240p", mp4=True)["id"])
+    assert job["result"] == {"created": [f"{job['resource']}/playlists/audio", f"{job['resource']}/playlists/240p"]}
+    video = alice.get(job["resource"]).json()
+    sound, _ = video["playlists"]
+    assert (sound["name"], sound["width"], sound["height"]) == ("audio", None, None)
+    assert sound["duration"] == pytest.approx(3, abs=0.1) and sound["bandwidth"] < 400_000
+    assert (video["poster"], video["warnings"]) == (f"{job['resource']}/poster.jpg", [])
+    made = fetch_rendition(alice, alice.get(sound["href"]).json()["manifest"], tmp_path / "sound")
+    assert (made.picture, made.found) == (None, ["audio: aac (LC)"])
+    whole = alice.get(sound["mp4"])
+    assert whole.headers["Content-Type"].startswith("audio/") and sound["mp4"].endswith("/audio.m4a")
+    (tmp_path / "audio.m4a").write_bytes(whole.content)
+    assert probe(tmp_path / "audio.m4a").duration == pytest.approx(3, abs=0.1)
+    streams = [line for line in alice.get(f"{job['resource']}/index.m3u8").text.splitlines() if "STREAM-INF" in line]
+    assert ["RESOLUTION" in line for line in streams] == [True, False] and streams[-1].endswith('CODECS="mp4a.40.2"')
+
+
+def test_a_song_becomes_a_playlist_with_its_cover(alice, clip, tmp_path):  # noqa: F811
+    job = alice.finished(transcode(alice, clip("cover.mp3"), "audio")["id"])
+    assert job["status"] == "succeeded", job
+    song = alice.get(job["resource"]).json()
+    assert song["warnings"] == [] and alice.get(song["poster"]).content.startswith(b"\xff\xd8")
+    made = fetch_rendition(alice, f"{song['playlists'][0]['href']}/index.m3u8", tmp_path / "song")
+    assert made.duration == pytest.approx(2, abs=0.2)
+
+
+@pytest.mark.parametrize(("name", "wanted", "made", "lack"), [
+    ("audio.mp3", ["240p", "audio"], ["audio"], "no video stream"), ("mute.mp4", ["240p", "audio"], ["240p"], "no audio stream"),
+])
+def test_what_the_source_lacks_fails_alone(alice, clip, name, wanted, made, lack):  # noqa: F811
+    job = alice.finished(transcode(alice, clip(name), *wanted)["id"])
+    assert job["status"] == "partialSuccess"
+    assert job["result"] == {"created": [f"{job['resource']}/playlists/{one}" for one in made]}
+    assert lack in job["error"]["errors"][0]["detail"]
+    video = alice.get(job["resource"]).json()
+    assert (video["poster"] is None) == (made == ["audio"]) and "poster" not in " ".join(video["warnings"])
+
+
 def test_percentages_rise_on_the_stream(alice, clip):  # noqa: F811
     job = transcode(alice, clip("reel.mp4"), "360p", "240p")
     seen = []
@@ -108,14 +169,15 @@ def test_percentages_rise_on_the_stream(alice, clip):  # noqa: F811
     assert {"encoding 360p", "encoding 240p"} <= {stage for _, stage in seen}
 
 
-@pytest.mark.parametrize(("name", "words"), [
-    ("audio.mp3", "audio: mp3"), ("cover.m4a", "attached picture: mjpeg"), ("zero.mp4", "an empty file"),
-    ("text.mp4", "text"), ("playlist.m3u8", "a list of other files"), ("playlist.mp4", "a list of other files"),
-    ("concat.mp4", "a list of other files"), ("cut-index-last.mp4", "its end may be missing"),
-    ("hollow.mp4", "nothing in the source could be decoded"),
+@pytest.mark.parametrize(("name", "renditions", "words"), [
+    ("audio.mp3", "240p", "audio: mp3"), ("cover.m4a", "240p", "attached picture: mjpeg"), ("mute.mp4", "audio", "no audio stream"),
+    ("zero.mp4", "240p audio", "no video stream that can be decoded and no audio stream that can be decoded. Found: an empty file"),
+    ("text.mp4", "240p", "text"), ("playlist.m3u8", "240p", "a list of other files"),
+    ("playlist.mp4", "audio", "a list of other files"), ("concat.mp4", "240p", "a list of other files"),
+    ("cut-index-last.mp4", "240p", "its end may be missing"), ("hollow.mp4", "240p", "nothing in the source could be decoded"),
 ])
-def test_a_bad_source_fails_and_says_what_was_found(alice, clip, name, words):  # noqa: F811
-    job = alice.finished(transcode(alice, clip(name), "240p")["id"])
+def test_a_bad_source_fails_and_says_what_was_found(alice, clip, name, renditions, words):  # noqa: F811
+    job = alice.finished(transcode(alice, clip(name), *renditions.split())["id"])
     assert (job["status"], job["attempt"]) == ("failed", 1), job
     assert job["error"]["type"].endswith("/problems/source-codec-unsupported") and job["error"]["status"] == 422
     assert words in job["error"]["detail"]
@@ -134,10 +196,10 @@ def test_half_a_clip_succeeds_with_a_warning(alice, clip):  # noqa: F811
 def test_what_can_be_judged_at_once_is(server, alice, clip):  # noqa: F811
     mine = upload(alice, clip("mute.mp4"))
     bob = server.session("bob")
-    for client, payload, pointer in [
+    for client, payload, *pointers in [
         (alice, {"sourceUrl": mine, "transcode": ["721p"]}, "#/transcode/0"),
         (alice, {"sourceUrl": mine, "transcode": []}, "#/transcode"),
-        (alice, {"sourceUrl": mine, "transcode": ["240p", "240p"]}, "#/transcode/1"),
+        (alice, {"sourceUrl": mine, "transcode": ["720p", "999p", "720p"]}, "#/transcode/1", "#/transcode/2"),
         (bob, {"sourceUrl": mine, "transcode": ["240p"]}, "#/sourceUrl"),
         (bob, {"sourceUrl": "/v1/artifacts/99999/content", "transcode": ["240p"]}, "#/sourceUrl"),
         (bob, {"sourceUrl": "file:///etc/passwd", "transcode": ["240p"]}, "#/sourceUrl"),
@@ -145,7 +207,7 @@ def test_what_can_be_judged_at_once_is(server, alice, clip):  # noqa: F811
     ]:
         answer = client.post("/v1/videos", json=payload)
         assert answer.status_code == 422, answer.text
-        assert [entry["pointer"] for entry in answer.json().get("errors", [])] == [pointer], answer.text
+        assert [entry["pointer"] for entry in answer.json().get("errors", [])] == pointers, answer.text
     assert bob.get("/v1/videos").json()["videos"] == []
 
 
@@ -191,13 +253,34 @@ def test_cancel_in_the_middle_leaves_neither_process_nor_file(server, alice, cli
     assert alice.get(f"{job['resource']}/index.m3u8").status_code == 404
 
 
-def test_one_rendition_may_fail_alone(stack, clip, tmp_path):  # noqa: F811
-    """A stand-in for ffmpeg that runs out of memory at one size, as 2160p does on a small machine."""
-    weak = tmp_path / "weak-ffmpeg"
-    weak.write_text(f'#!/bin/sh\ncase "$*" in *scale=640:360*) kill -9 $$;; esac\nexec {FFMPEG} "$@"\n')
-    weak.chmod(0o755)
-    stack.settings["ffmpeg"] = str(weak)
-    client = stack.start().session("alice")
+def test_a_worker_killed_in_the_middle_leaves_nothing_and_the_next_attempt_succeeds(odd, clip):  # noqa: F811
+    client, work = odd.session("carol"), odd.data / "work"
+    odd.slow.touch()
+    job = transcode(client, clip("plain.mp4"), "240p", "audio")
+    wait_for(lambda: list(work.glob(f"{job['id']}-1/**/*.ts")), 60, "the first segment")
+    odd.slow.unlink()
+    [worker] = odd.pids("worker")
+    os.kill(worker, signal.SIGKILL)
+    assert client.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"] == []
+    assert client.get(f"{job['resource']}/index.m3u8").status_code == 404
+    assert not list((odd.data / "artifacts").glob(f"jobs/{job['id']}/**/*.ts"))
+    wait_for(lambda: not ffmpegs(odd), 30, "the first ffmpeg to be gone")
+    job = client.finished(job["id"], 120)
+    assert (job["status"], job["attempt"]) == ("succeeded", 2)
+    assert [one["name"] for one in client.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"]] == ["hls"]
+    assert client.get(f"{job['resource']}/index.m3u8").status_code == 200
+    wait_for(lambda: not list(work.glob(f"{job['id']}-*")), 30, "the temporary folders to be gone")
+
+
+def test_an_ffmpeg_that_is_not_there_stops_the_start(stack):
+    stack.settings["ffmpeg"] = "/nowhere/ffmpeg"
+    assert stack.command("start").wait(60) == 3
+    assert "ACCEPTED_FFMPEG=/nowhere/ffmpeg: there is no such program." in stack.output()
+    assert "Traceback" not in stack.output()
+
+
+def test_one_rendition_may_fail_alone(odd, clip):  # noqa: F811
+    client = odd.session("alice")
     job = client.finished(transcode(client, clip("plain.mp4"), "360p", "240p")["id"])
     assert job["status"] == "partialSuccess"
     assert job["result"] == {"created": [f"{job['resource']}/playlists/240p"]}
@@ -216,6 +299,7 @@ def test_one_rendition_may_fail_alone(stack, clip, tmp_path):  # noqa: F811
 PLAY = """async url => {
     const video = document.createElement('video');
     video.muted = true;
+    video.playbackRate = 4;
     video.src = url;
     document.body.append(video);
     const failed = new Promise(done => video.onerror = () => done(video.error.message));
@@ -228,7 +312,7 @@ PLAY = """async url => {
 @pytest.mark.browser
 def test_chromium_plays_the_master_by_a_signed_link(server, alice, clip, chromium_path):  # noqa: F811
     from playwright.sync_api import sync_playwright
-    job = alice.finished(transcode(alice, clip("rotated.mp4"), "360p")["id"])
+    job = alice.finished(transcode(alice, clip("rotated.mp4"), "360p", "audio")["id"])
     [folder] = alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"]
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium_path, args=["--no-sandbox", "--disable-gpu"])

@@ -41,6 +41,7 @@ def encode(source: ffmpeg.Source, side: int, folder: Path) -> hls.Rendition | No
     ("hevc.mp4", (160, 90), 2),
     ("hdr.mp4", (160, 90), 2),
     ("mute.mp4", (212, 120), 2),
+    ("covered.mp4", (212, 120), 2),
     ("endless.webm", (160, 90), 2),
 ])
 def test_every_kind_of_source_keeps_its_length_and_shape(clip, tmp_path, name, size, duration):  # noqa: F811
@@ -51,6 +52,35 @@ def test_every_kind_of_source_keeps_its_length_and_shape(clip, tmp_path, name, s
     assert (made.picture.width, made.picture.height) == (one.width, one.height) == size
     assert made.duration == pytest.approx(duration, abs=0.1)
     assert (made.sound is not None) == (source.sound is not None) == ("mp4a" in one.codecs)
+
+
+@pytest.mark.parametrize("name", ["audio.mp3", "cover.m4a", "plain.mp4", "audio.mka"])
+def test_the_sound_of_every_kind_of_source_can_stand_alone(clip, tmp_path, name):  # noqa: F811
+    source = probe(clip(name))
+    run(ffmpeg.encode_sound(FFMPEG, source), tmp_path)
+    one = hls.read(tmp_path, None, None, sound=True)
+    made = probe_made(one)
+    assert one.codecs == "mp4a.40.2" and made.picture is None and made.found == ["audio: aac (LC)"]
+    assert one.duration == pytest.approx(source.duration, abs=0.1)
+
+
+def test_an_attached_picture_becomes_the_poster_of_sound(clip, tmp_path):  # noqa: F811
+    source = probe(clip("cover.mp3"))
+    run(ffmpeg.cover(FFMPEG, source, tmp_path / "poster.jpg"))
+    assert (tmp_path / "poster.jpg").read_bytes().startswith(b"\xff\xd8")
+
+
+@pytest.mark.parametrize(("text", "fault"), [
+    (None, "there is no such program"), ("not a program", "it cannot be run"), ("#!/bin/sh\n", "does not answer like ffmpeg"),
+    ("#!/bin/sh\necho ' V....D libx264  H.264'\n", "lacks the encoder aac"),
+])
+def test_an_ffmpeg_that_cannot_do_the_work_is_known_at_once(tmp_path, text, fault):
+    program = tmp_path / "ffmpeg"
+    if text is not None:
+        program.write_text(text)
+        program.chmod(0o755)
+    assert fault in ffmpeg.fault(str(program))
+    assert ffmpeg.fault(FFMPEG) is None
 
 
 def probe_made(one: hls.Rendition) -> ffmpeg.Source:

@@ -8,13 +8,16 @@ from jobs.types import hls
 def test_the_master_lists_the_best_first_with_what_players_choose_by():
     small = hls.Rendition(Path("a"), 426, 240, (), 3.0, 400_000, 300_000, "avc1.64000d")
     large = hls.Rendition(Path("b"), 1280, 720, (), 3.0, 2_000_000, 1_500_000, "avc1.64001f,mp4a.40.2")
-    assert hls.master({"playlists/240p/index.m3u8": small, "playlists/720p/index.m3u8": large}).splitlines() == [
+    sound = hls.Rendition(Path("c"), None, None, (), 3.0, 500_000, 130_000, "mp4a.40.2")
+    assert hls.master({"playlists/audio/index.m3u8": sound, "playlists/240p/index.m3u8": small,
+                       "playlists/720p/index.m3u8": large}).splitlines() == [
         "#EXTM3U", "#EXT-X-VERSION:6", "#EXT-X-INDEPENDENT-SEGMENTS",
         "#EXT-X-STREAM-INF:BANDWIDTH=2000000,AVERAGE-BANDWIDTH=1500000,RESOLUTION=1280x720,"
         'CODECS="avc1.64001f,mp4a.40.2"',
         "playlists/720p/index.m3u8",
         '#EXT-X-STREAM-INF:BANDWIDTH=400000,AVERAGE-BANDWIDTH=300000,RESOLUTION=426x240,CODECS="avc1.64000d"',
         "playlists/240p/index.m3u8",
+        '#EXT-X-STREAM-INF:BANDWIDTH=500000,AVERAGE-BANDWIDTH=130000,CODECS="mp4a.40.2"', "playlists/audio/index.m3u8",
     ]
 
 

@@ -44,7 +44,7 @@ def describe_type(declared: JobType, settings: Settings) -> dict[str, Any]:
         "maxAttempts": declared.max_attempts or settings.max_attempts, "concurrency": declared.concurrency,
         "queueTtl": declared.queue_ttl or round(settings.queue_ttl), "syncWait": declared.sync_wait,
         "requiresIdempotencyKey": declared.require_idempotency_key or settings.require_idempotency_key,
-        "cancellation": declared.cancellation}
+        "cancellation": declared.cancellation, "unavailable": declared.unavailable}
 
 
 def document(registry: Registry, settings: Settings, base_url: str) -> dict[str, Any]:
