@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,16 @@ def pytest_unconfigure(config):
 
 @pytest.hookimpl(tryfirst=True)     # before any fixture of a wider scope runs the program
 def pytest_runtest_setup(item):
-    """Leave out a test marked `needs` where one of its programs is not installed."""
+    """Leave out a test marked `needs` where one of its programs is not installed, or `extra` where a module is not."""
     for mark in item.iter_markers("needs"):
         for program in mark.args:
             if not shutil.which(program):
                 package = {"node": "nodejs"}.get(program, program)
                 _lacking(f"tests that use {program} (not found: apt-get install {package})")
+    for mark in item.iter_markers("extra"):
+        extra, *modules = mark.args
+        if not all(map(find_spec, modules)):
+            _lacking(f"tests of an extra (not installed: ./run install {extra})")
 
 
 @pytest.fixture(scope="session")

@@ -89,4 +89,5 @@ def test_job_types_import_heavy_libraries_only_when_they_run():
     code = "import sys; from jobs import settings; from jobs.types import load_registry; load_registry(settings.load({})); " \
            "print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    assert not {"flask", "sqlalchemy", "imageio_ffmpeg", "numpy", "typst", "xlsxwriter", "pyarrow", "onnxruntime"} & set(loaded)
+    assert not {"flask", "sqlalchemy", "imageio_ffmpeg", "numpy", "typst", "xlsxwriter", "pyarrow", "onnxruntime", "rapidocr", "cv2", "PIL",
+                "pypdfium2"} & set(loaded)
