@@ -64,9 +64,9 @@ class Reading:
 
     def __init__(self, job: Context, pages: IO[bytes], text: IO[str]):
         self.job, self._json, self._text = job, pages, text
-        self.pages = self.lines = self._room = 0
-        self.failed: dict[int, str] = {}
-        self.inline: list[dict[str, Any]] | None = []
+        self.pages = self.lines = 0
+        self.failed: dict[int, str] = {}                    # number of the page -> why
+        self.inline: list[dict[str, Any]] | None = []       # None once they are too much for a result
         self._room = INLINE
         self._total: int | None = None
 
@@ -79,11 +79,11 @@ class Reading:
         self._json.write(b"\n]}\n")
         if done.returncode == -signal.SIGKILL:
             raise ChildProcessError("the reading was killed, often for lack of memory")
-        if done.returncode < 0:
-            at = self.pages + len(self.failed) + 1
-            raise Problem("source-unreadable", f"The decoder broke down over it, {f'at page {at} of those asked for' if self._total else 'when it was opened'}.")
+        if done.returncode < 0:     # a fault of a library, brought about by this very file
+            place = f"page {self._done + 1} of {self._total} wanted" if self._total else "the beginning"
+            raise Problem("source-unreadable", f"The decoder broke down over it, at {place}.")
         if done.returncode:
-            raise ChildProcessError((done.stderr_tail.splitlines() or ["the reading ended without a reason"])[-1])
+            raise ChildProcessError((done.stderr_tail.strip().splitlines() or ["the reading gave no reason for its end"])[-1])
         if not self.pages:
             page, reason = next(iter(self.failed.items()))
             raise Problem("source-unreadable", f"No page could be read. Page {page}: {reason}.")
@@ -100,13 +100,16 @@ class Reading:
             case {"failed": [page, reason]}:
                 self.failed[page] = reason
                 self.job.log(f"page {page}: {reason}")
-        done = self.pages + len(self.failed)
-        self.job.progress(done, self._total, stage=f"reading page {min(done + 1, self._total)} of {self._total}")
+        self.job.progress(self._done, self._total, stage=f"reading page {min(self._done + 1, self._total)} of {self._total}")
+
+    @property
+    def _done(self) -> int:
+        return self.pages + len(self.failed)
 
     def _keep(self, page: dict[str, Any]) -> None:
         written = json.dumps(page, ensure_ascii=False, separators=(",", ":")).encode()
-        self._json.write(b",\n" * bool(self.pages) + written if self.pages else b"\n" + written)
-        self._text.write("\f" * bool(self.pages) + "".join(f"{line['text']}\n" for line in page["lines"]))
+        self._json.write((b",\n" if self.pages else b"\n") + written)
+        self._text.write(("\f" if self.pages else "") + "".join(f"{line['text']}\n" for line in page["lines"]))
         self.pages += 1
         self.lines += len(page["lines"])
         self._room -= len(written)
