@@ -20,6 +20,7 @@ def test_defaults():
     ("GRACE", "500ms", 0.5), ("LEASE", "2m", 120.0), ("RETENTION", "30d", 2592000.0), ("MAX_BODY", "2k", 2048),
     ("MAX_UPLOAD", "1 GiB", 1024**3), ("DRILLS", "off", False), ("QUEUES", "default, gpu", ("default", "gpu")),
     ("DATABASE_URL", "postgresql://me@db/x", "postgresql+psycopg://me@db/x"), ("PORT", "0", 0), ("PORT", "", 8202), ("LEASE", " 7 ", 7.0),
+    ("CONCURRENCY", "video.transcode=2, ocr.read=0", {"video.transcode": 2, "ocr.read": 0}), ("CONCURRENCY", "", {}),
 ])
 def test_values(name, text, value):
     assert getattr(load({f"ACCEPTED_{name}": text}), name.lower()) == value
@@ -31,6 +32,7 @@ def test_values(name, text, value):
     ("PUBLIC_URL", "jobs.example.org", "https://"), ("TRUSTED_PROXIES", "10.0.0.0/8 proxy", "proxy is no network"),
     ("CORS_ORIGINS", "https://app.example.org/", "without a path"), ("WEB_THREADS", "0", "1 or more"),
     ("HEARTBEAT", "60", "ACCEPTED_LEASE"), ("REDIS_URL", "localhost:6379", "redis://host:6379"),
+    ("CONCURRENCY", "video.transcode", "write such as"), ("CONCURRENCY", "a=-1", "write such as"),
     ("WORKRES", "2", "did you mean ACCEPTED_WORKERS"), ("COLOUR_OF_SHED", "red", "docs/settings.md"),
 ])
 def test_a_fault_stops_the_start_with_a_hint(name, text, hint):

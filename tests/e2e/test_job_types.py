@@ -6,10 +6,20 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.stack import ROOT, Stack, alive, descendants, wait_for
 
 PAGE = (ROOT / "docs/job-types.md").read_text(encoding="utf-8")
+
+
+SUGARED = """from jobs import job_type
+
+@job_type("cake.bake", collection="cakes", requires=("no_such_library",), extra="sugar")
+def bake(job):
+    '''Bake a cake.'''
+    import no_such_library
+"""
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +29,7 @@ def folder(tmp_path_factory):
     for name, text in re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", PAGE, re.DOTALL):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    (folder / "team_jobs" / "sugared.py").write_text(SUGARED)
     return folder / "team_jobs"
 
 
@@ -61,6 +72,22 @@ def test_the_tutorials_job_leaves_its_file_and_its_log(team):
     assert "2 different words" in alice.get(f"/v1/jobs/{job['id']}/logs").text
     failed = alice.finished(alice.submit("text.count", text=" ")["id"])
     assert (failed["status"], failed["error"]["type"].rpartition("/")[2]) == ("failed", "nothing-to-count")
+
+
+def test_a_type_whose_packages_are_missing_is_listed_and_takes_no_jobs(team):
+    alice, hint = team.session("alice"), "./run install sugar"
+    types = {entry["name"]: entry["unavailable"] for entry in alice.get("/v1/job-types").json()["jobTypes"]}
+    assert hint in types["cake.bake"] and types["text.count"] is None
+    for path, body in (("/v1/jobs", {"type": "cake.bake", "payload": {}}), ("/v1/cakes", {})):
+        answer = alice.post(path, json=body)
+        assert answer.status_code == 422 and answer.json()["type"].endswith("/problems/type-unavailable")
+        assert hint in answer.json()["detail"]
+    assert alice.get("/v1/cakes").json()["cakes"] == []
+    browser, page = requests.Session(), f"{team.url}/ui/sign-in"
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', browser.get(page).text)) | {"key": alice.key}
+    assert browser.post(page, data=fields, headers={"Origin": team.url}).ok
+    for path in ("/ui/types", "/ui/new", "/ui/new/cake.bake"):
+        assert hint in browser.get(team.url + path).text, path
 
 
 def test_the_greetings_example(team):

@@ -76,6 +76,14 @@ def test_a_type_that_is_gone_fails(shared):
     assert shared.error(id)["type"] == "/problems/unknown-type"
 
 
+def test_a_type_whose_packages_are_missing_here_fails(shared):
+    id = shared.submit("test.lacking")
+    assert shared.finished(id).attempt == 1
+    problem = shared.error(id)
+    assert (problem["type"], problem["status"]) == ("/problems/type-unavailable", 422)
+    assert "./run install sugar" in problem["detail"]
+
+
 def test_a_payload_that_no_longer_fits_fails(shared):
     id = shared.submit("test.pid", surprise=1)
     assert shared.finished(id).status == "failed"

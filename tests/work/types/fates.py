@@ -23,6 +23,11 @@ def note(path, text):
         file.write(f"{text}\n")
 
 
+@job_type("test.lacking", requires=("no_such_library",), extra="sugar")
+def lacking(job):
+    """Cannot run here, although it was accepted elsewhere."""
+
+
 @job_type("test.pid", payload=_ANY)
 def pid(job, path, how):
     """Say who and when."""

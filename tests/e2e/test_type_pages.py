@@ -1,0 +1,75 @@
+"""docs/video.md and docs/ocr.md: their command lines work in the order in which they stand there."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.clips import clip  # noqa: F401
+from tests.scans import LINES, scans  # noqa: F401
+from tests.stack import ROOT
+
+pytestmark = pytest.mark.needs("curl")
+
+
+class Reader:
+    """Somebody who types what a page says, with the ids that the server gave instead of the page's."""
+
+    def __init__(self, page: str, client, folder):
+        self.text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        self._client, self._folder = client, folder
+        self._ids: dict[str, str] = {}
+
+    def type_all(self) -> list[str]:
+        """What each command answered."""
+        blocks = "\n".join(re.findall(r"```sh\n(.*?)```", self.text, re.DOTALL)).replace("\\\n", "")
+        return [self._type(line) for line in blocks.splitlines() if line.startswith("curl ")]
+
+    def here(self, text: str) -> str:
+        """The text with the server's ids."""
+        for theirs, ours in self._ids.items():
+            text = text.replace(theirs, ours)
+        return text
+
+    def _type(self, line: str) -> str:
+        done = subprocess.run(["sh", "-c", self.here(line)], cwd=self._folder, capture_output=True, text=True, timeout=120, env={
+            "PATH": "/usr/bin:/bin", "ACCEPTED_URL": self._client.base, "ACCEPTED_KEY": self._client.key})
+        assert done.returncode == 0, done.stderr
+        if "-F file=@" in line:
+            self._ids["/v1/artifacts/7/"] = json.loads(done.stdout)["url"].removesuffix("content")
+        if done.stdout.startswith("HTTP/1.1 202"):
+            placeholder = json.loads(done.stdout.splitlines()[-1])
+            collection = re.search(r"\$ACCEPTED_URL(/v1/[a-z-]+) ", line)[1]
+            self._ids |= {"/v1/jobs/501": placeholder["job"], f"{collection}/9": f"{collection}/{placeholder['id']}"}
+        return done.stdout
+
+
+@pytest.fixture
+def alice(server):
+    return server.session("alice")
+
+
+def test_the_page_about_video(alice, clip, tmp_path):  # noqa: F811
+    shutil.copy(clip("plain.mp4"), tmp_path / "talk.mov")
+    reader = Reader("video.md", alice, tmp_path)
+    *_, job = reader.type_all()
+    assert json.loads(job)["status"] == "succeeded", job
+    addresses = re.findall(r"^\| `(/v1/videos/9/\S+?)`", reader.text, re.MULTILINE)
+    assert len(addresses) == 5
+    found = {address: alice.get(reader.here(address)).status_code for address in addresses}
+    assert found == {address: 404 if address.endswith(".mp4") else 200 for address in addresses}
+
+
+@pytest.mark.extra("ai", "rapidocr", "onnxruntime", "pypdfium2", "PIL")
+def test_the_page_about_reading(alice, scans, tmp_path):  # noqa: F811
+    shutil.copy(scans / "plain.pdf", tmp_path / "letter.pdf")
+    reader = Reader("ocr.md", alice, tmp_path)
+    *_, job, text, pages = reader.type_all()
+    result = json.loads(job)["result"]
+    assert text.splitlines() == LINES
+    assert json.loads(pages)["pages"] == result["pages"]
+    example = json.loads(re.sub(r"//.*", "", re.search(r"```jsonc\n// GET \S+\n(.*?)```", reader.text, re.DOTALL)[1].replace('"http…"', '"…"')))
+    assert list(example) == list(result) and example["pages"][0].keys() == result["pages"][0].keys()
+    assert [one.keys() for one in example["files"]] == [one.keys() for one in result["files"]]
