@@ -65,8 +65,8 @@ def locked(into: Path) -> Path:
         places.append(len(text))
         text += b"%d 0 obj\n%s\nendobj\n" % (number, part)
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    text += (b"xref\n0 4\n0000000000 65535 f \n" + table + b"trailer\n<< /Size 4 /Root 1 0 R /Encrypt 3 0 R /ID [<31> <31>] >>\n"
-             b"startxref\n%d\n%%%%EOF\n" % len(text))
+    text += (b"xref\n0 4\n0000000000 65535 f \n" + table + b"trailer\n<< /Size 4 /Root 1 0 R /Encrypt 3 0 R "
+             b"/ID [<31> <31>] >>\nstartxref\n%d\n%%%%EOF\n" % len(text))
     into.write_bytes(text)
     return into
 

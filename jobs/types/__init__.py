@@ -31,9 +31,9 @@ def declared_in(module: ModuleType) -> list[JobType]:
 
 def _limited(types: Iterable[JobType], settings: Settings) -> list[JobType]:
     """The types with the limits that the operator has set instead of their own."""
-    chosen, known = settings.concurrency, {declared.name for declared in types}
-    for name in chosen.keys() - known:
-        raise DeclarationError(f"ACCEPTED_CONCURRENCY: there is no job type {name!r}; there are {', '.join(sorted(known))}.")
+    chosen, known = settings.concurrency, sorted(declared.name for declared in types)
+    for name in chosen.keys() - set(known):
+        raise DeclarationError(f"ACCEPTED_CONCURRENCY: there is no job type {name!r}; there are {', '.join(known)}.")
     return [replace(declared, concurrency=chosen[declared.name] or None) if declared.name in chosen else declared
             for declared in types]
 

@@ -154,7 +154,8 @@ def describe(ffmpeg: str, path: Path) -> list[str]:
 
 def measure(ffmpeg: str, source: Source) -> list[str]:
     """Read all packets of one stream without decoding, for containers that do not tell their duration."""
-    return [*_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{source.picture.index if source.picture else source.sound}",
+    stream = source.picture.index if source.picture else source.sound
+    return [*_quiet(ffmpeg), *guarded(source.path), "-map", f"0:{stream}",
             "-c", "copy", "-f", "null", "-"]
 
 

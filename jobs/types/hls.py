@@ -20,7 +20,10 @@ class Rendition:
 
 
 def read(folder: Path, width: int | None, height: int | None, *, sound: bool) -> Rendition | None:
-    """Read `folder/index.m3u8`, whose picture has this size, if any; None when ffmpeg wrote no playlist, or one in which nothing stands."""
+    """Read `folder/index.m3u8`, whose picture has this size, if any.
+
+    None when ffmpeg wrote no playlist, or one in which nothing stands.
+    """
     try:
         text = (folder / "index.m3u8").read_text("utf-8")
     except FileNotFoundError:

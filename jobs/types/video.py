@@ -45,7 +45,7 @@ PAYLOAD = {
     "transcode": _OnceEach(
         fields.Str(validate=validate.OneOf([*SIDES, SOUND])), required=True, validate=validate.Length(min=1),
         metadata={"title": "Renditions", "uniqueItems": True,
-                  "description": "Named by the length of the shorter side; audio is the sound alone. Nothing is enlarged."}),
+                  "description": "Named by the length of the shorter side; audio is the sound. Nothing is enlarged."}),
     "mp4": fields.Bool(truthy={True}, falsy={False}, metadata={
         "title": "MP4 too", "description": "Also leave each rendition as one MP4 file, the sound as M4A."}),
 }
@@ -183,9 +183,9 @@ class Transcoder:
 
 def _warnings(source: ffmpeg.Source, made: dict[str, hls.Rendition], poster: bool) -> list[str]:
     """What a person should know of renditions that were made, but differ from what was to be expected."""
-    length = source.duration or 0
+    picture, length = source.picture, source.duration or 0
     warnings = []
-    if small := [name for name in made if name != SOUND and SIDES[name] > min(source.picture.width, source.picture.height)]:
+    if small := [name for name in made if name != SOUND and SIDES[name] > min(picture.width, picture.height)]:
         one = made[small[0]]
         warnings.append(f"{', '.join(small)}: no larger than the source, {one.width}×{one.height}.")
     if off := [name for name, one in made.items() if length and abs(one.duration - length) > max(1, length * 0.05)]:

@@ -99,7 +99,8 @@ def test_a_page_of_a_pdf_is_read_by_itself(alice, scans, tmp_path):  # noqa: F81
     job = alice.finished(read(alice, tmp_path / "two.pdf", firstPage=2)["id"], 60)
     assert job["status"] == "succeeded", job
     [page] = job["result"]["pages"]
-    assert (page["page"], page["width"], page["height"], page["unit"], texts(page)) == (2, 200, 130, "pt", ["Page two", "第二页"])
+    assert (page["page"], page["width"], page["height"], page["unit"]) == (2, 200, 130, "pt")
+    assert texts(page) == ["Page two", "第二页"]
     (left, top), *_ = page["lines"][0]["box"]
     assert abs(left - 10) < 6 and abs(top - 12) < 8      # in points, from the page's upper left corner
 
@@ -136,5 +137,6 @@ def test_a_worker_killed_in_the_middle_leaves_nothing_and_the_next_attempt_succe
     assert (job["status"], job["attempt"]) == ("succeeded", 2), job
     [page] = job["result"]["pages"]
     assert (texts(page), page["width"], page["height"]) == (LINES, *SIZE)
-    assert {one["name"] for one in alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"]} == {"pages.json", "text.txt"}
+    left = alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"]
+    assert {one["name"] for one in left} == {"pages.json", "text.txt"}
     wait_for(lambda: not list(work.glob(f"{job['id']}-*")), 30, "the temporary folders to be gone")

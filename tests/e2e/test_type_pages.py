@@ -34,8 +34,9 @@ class Reader:
         return text
 
     def _type(self, line: str) -> str:
-        done = subprocess.run(["sh", "-c", self.here(line)], cwd=self._folder, capture_output=True, text=True, timeout=120, env={
-            "PATH": "/usr/bin:/bin", "ACCEPTED_URL": self._client.base, "ACCEPTED_KEY": self._client.key})
+        client = {"ACCEPTED_URL": self._client.base, "ACCEPTED_KEY": self._client.key}
+        done = subprocess.run(["sh", "-c", self.here(line)], cwd=self._folder, capture_output=True, text=True,
+                              env={"PATH": "/usr/bin:/bin"} | client)
         assert done.returncode == 0, done.stderr
         if "-F file=@" in line:
             self._ids["/v1/artifacts/7/"] = json.loads(done.stdout)["url"].removesuffix("content")
@@ -70,6 +71,7 @@ def test_the_page_about_reading(alice, scans, tmp_path):  # noqa: F811
     result = json.loads(job)["result"]
     assert text.splitlines() == LINES
     assert json.loads(pages)["pages"] == result["pages"]
-    example = json.loads(re.sub(r"//.*", "", re.search(r"```jsonc\n// GET \S+\n(.*?)```", reader.text, re.DOTALL)[1].replace('"http…"', '"…"')))
+    example = re.search(r"```jsonc\n// GET \S+\n(.*?)```", reader.text, re.DOTALL)[1]
+    example = json.loads(re.sub(r"//.*", "", example))
     assert list(example) == list(result) and example["pages"][0].keys() == result["pages"][0].keys()
     assert [one.keys() for one in example["files"]] == [one.keys() for one in result["files"]]

@@ -143,7 +143,8 @@ def test_a_song_becomes_a_playlist_with_its_cover(alice, clip, tmp_path):  # noq
 
 
 @pytest.mark.parametrize(("name", "wanted", "made", "lack"), [
-    ("audio.mp3", ["240p", "audio"], ["audio"], "no video stream"), ("mute.mp4", ["240p", "audio"], ["240p"], "no audio stream"),
+    ("audio.mp3", ["240p", "audio"], ["audio"], "no video stream"),
+    ("mute.mp4", ["240p", "audio"], ["240p"], "no audio stream"),
 ])
 def test_what_the_source_lacks_fails_alone(alice, clip, name, wanted, made, lack):  # noqa: F811
     job = alice.finished(transcode(alice, clip(name), *wanted)["id"])
@@ -170,11 +171,14 @@ def test_percentages_rise_on_the_stream(alice, clip):  # noqa: F811
 
 
 @pytest.mark.parametrize(("name", "renditions", "words"), [
-    ("audio.mp3", "240p", "audio: mp3"), ("cover.m4a", "240p", "attached picture: mjpeg"), ("mute.mp4", "audio", "no audio stream"),
-    ("zero.mp4", "240p audio", "no video stream that can be decoded and no audio stream that can be decoded. Found: an empty file"),
+    ("audio.mp3", "240p", "audio: mp3"), ("cover.m4a", "240p", "attached picture: mjpeg"),
+    ("mute.mp4", "audio", "no audio stream"),
+    ("zero.mp4", "240p audio", "no video stream that can be decoded and no audio stream that can be decoded"),
+    ("zero.mp4", "240p", "an empty file"),
     ("text.mp4", "240p", "text"), ("playlist.m3u8", "240p", "a list of other files"),
     ("playlist.mp4", "audio", "a list of other files"), ("concat.mp4", "240p", "a list of other files"),
-    ("cut-index-last.mp4", "240p", "its end may be missing"), ("hollow.mp4", "240p", "nothing in the source could be decoded"),
+    ("cut-index-last.mp4", "240p", "its end may be missing"),
+    ("hollow.mp4", "240p", "nothing in the source could be decoded"),
 ])
 def test_a_bad_source_fails_and_says_what_was_found(alice, clip, name, renditions, words):  # noqa: F811
     job = alice.finished(transcode(alice, clip(name), *renditions.split())["id"])

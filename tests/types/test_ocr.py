@@ -42,8 +42,11 @@ def likeness(image) -> float:
 
 
 @pytest.mark.parametrize(("payload", "faults"), [
-    ({}, {"sourceUrl"}), ({"sourceUrl": SOURCE, "firstPage": 0}, {"firstPage"}), ({"sourceUrl": SOURCE, "lastPage": "2"}, {"lastPage"}),
-    ({"sourceUrl": SOURCE, "firstPage": 3, "lastPage": 2}, {"lastPage"}), ({"sourceUrl": SOURCE, "language": "zh"}, {"language"}),
+    ({}, {"sourceUrl"}),
+    ({"sourceUrl": SOURCE, "firstPage": 0}, {"firstPage"}),
+    ({"sourceUrl": SOURCE, "lastPage": "2"}, {"lastPage"}),
+    ({"sourceUrl": SOURCE, "firstPage": 3, "lastPage": 2}, {"lastPage"}),
+    ({"sourceUrl": SOURCE, "language": "zh"}, {"language"}),
 ])
 def test_a_bad_payload_is_refused_by_member(payload, faults):
     with pytest.raises(ValidationError) as refused:
@@ -77,8 +80,8 @@ def test_a_large_picture_is_made_smaller_and_keeps_its_measure(tmp_path):
 
 @installed
 @pytest.mark.parametrize(("name", "words"), [
-    ("empty", "an empty file"), ("text", "text"), ("picture.gif", "GIF"), ("photo.heic", "HEIC"), ("letter.docx", "office document"),
-    ("locked.pdf", "only with a password"), ("half.pdf", "is damaged"),
+    ("empty", "an empty file"), ("text", "text"), ("picture.gif", "GIF"), ("photo.heic", "HEIC"),
+    ("letter.docx", "office document"), ("locked.pdf", "only with a password"), ("half.pdf", "is damaged"),
 ])
 def test_what_cannot_be_opened_is_refused_and_named(tmp_path, name, words):
     from jobs.types.ocr.pages import Refused
@@ -166,7 +169,8 @@ def test_nothing_is_read_where_nothing_stands(reader):
 @installed
 def test_the_child_says_one_object_a_line_and_nothing_else(tmp_path):
     def child(path):
-        done = subprocess.run([sys.executable, "-m", "jobs.types.ocr.child", path, "1", "0"], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", "jobs.types.ocr.child", path, "1", "0"], cwd=ROOT,
+                              capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -15,7 +15,8 @@ def test_heavy_types_run_one_at_a_time_unless_the_operator_says_otherwise():
 
 
 def test_a_limit_for_a_type_that_is_not_there_stops_the_start_with_a_hint():
-    with pytest.raises(DeclarationError, match="ACCEPTED_CONCURRENCY: there is no job type 'video.trancode'.* video.transcode"):
+    hint = "ACCEPTED_CONCURRENCY: there is no job type 'video.trancode'.* video.transcode"
+    with pytest.raises(DeclarationError, match=hint):
         load_registry(settings.load({}, concurrency="video.trancode=2"))
 
 

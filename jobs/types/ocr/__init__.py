@@ -27,7 +27,7 @@ class Payload(Schema):
 
     sourceUrl = fields.Str(required=True, metadata={
         "input": True, "title": "Picture or PDF",
-        "description": "The url that POST /v1/files answered, or an http(s) address, of a PNG, JPEG, TIFF, WebP or PDF."})
+        "description": "A PNG, JPEG, TIFF, WebP or PDF: the url that POST /v1/files answered, or an http(s) address."})
     firstPage = fields.Int(strict=True, validate=validate.Range(min=1, max=100_000), metadata={
         "title": "First page", "description": "1 if not said."})
     lastPage = fields.Int(strict=True, validate=validate.Range(min=1, max=100_000), metadata={
@@ -60,7 +60,7 @@ def read_text(job: Context, sourceUrl: str, firstPage: int = 1, lastPage: int | 
 
 
 class Reading:
-    """Follows the child and writes down each page as it comes, so that a thick book takes no more memory than a leaf."""
+    """Follows the child and writes down each page as it comes: a thick book takes no more memory than a leaf."""
 
     def __init__(self, job: Context, pages: IO[bytes], text: IO[str]):
         self.job, self._json, self._text = job, pages, text
@@ -73,7 +73,8 @@ class Reading:
     def run(self, what: list[Any]) -> None:
         """Read to the end. Problem when nothing could be read; ChildProcessError when it is worth another attempt."""
         # numpy's own threads would only add to those of the models, which `child` counts.
-        argv = ["nice", "-n", "5", "env", "OMP_NUM_THREADS=1", sys.executable, "-m", "jobs.types.ocr.child", *map(str, what)]
+        argv = ["nice", "-n", "5", "env", "OMP_NUM_THREADS=1",
+                sys.executable, "-m", "jobs.types.ocr.child", *map(str, what)]
         self._json.write(b'{"pages": [')
         done = self.job.run_process(argv, on_line=self._hear, cwd=_ROOT, check=False, log=False)
         self._json.write(b"\n]}\n")
@@ -83,7 +84,7 @@ class Reading:
             place = f"page {self._done + 1} of {self._total} wanted" if self._total else "the beginning"
             raise Problem("source-unreadable", f"The decoder broke down over it, at {place}.")
         if done.returncode:
-            raise ChildProcessError((done.stderr_tail.strip().splitlines() or ["the reading gave no reason for its end"])[-1])
+            raise ChildProcessError((done.stderr_tail.strip() or "the reading gave no reason for its end").splitlines()[-1])
         if not self.pages:
             page, reason = next(iter(self.failed.items()))
             raise Problem("source-unreadable", f"No page could be read. Page {page}: {reason}.")
@@ -100,7 +101,8 @@ class Reading:
             case {"failed": [page, reason]}:
                 self.failed[page] = reason
                 self.job.log(f"page {page}: {reason}")
-        self.job.progress(self._done, self._total, stage=f"reading page {min(self._done + 1, self._total)} of {self._total}")
+        number = min(self._done + 1, self._total)
+        self.job.progress(self._done, self._total, stage=f"reading page {number} of {self._total}")
 
     @property
     def _done(self) -> int:

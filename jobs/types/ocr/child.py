@@ -27,7 +27,7 @@ def main(path: Path, first: int, last: int) -> None:
         say(refused=[refused.slug, str(refused)])
         return
     say(total=len(numbers))
-    from jobs.types.ocr.reading import Reader  # not before the file is known to be good: the models take a second or two
+    from jobs.types.ocr.reading import Reader  # not before the file is known to be good: this takes a second or two
     reader = Reader()
     for number in numbers:
         try:

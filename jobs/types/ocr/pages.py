@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy
 import pypdfium2
 from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL.Image import Transpose
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
 MAX_PAGES = 500              # of one job: more than half an hour's work
@@ -15,12 +16,15 @@ MAX_PIXELS = 100_000_000     # of one picture: A4 at 1000 dots an inch, A3 at 70
 SHORT_SIDE = 1414            # pixels that are enough: those of A4 at 170 dots an inch. More take time and memory.
 LONGEST = 40_000             # pixels of a rendered page's longer side
 DENSEST = 300 / 72           # pixels a point at which a PDF is rendered at most
+# What is not read, though it may be sent: how it begins, at which byte, and its name.
+_KNOWN = ((b"ftyphei", 4, "HEIC"), (b"ftypmif", 4, "HEIC"), (b"ftypavif", 4, "AVIF"), (b"GIF8", 0, "GIF"),
+          (b"BM", 0, "BMP"), (b"PK\3\4", 0, "a zip archive, or an office document"))
 # What Pillow's decoders raise over a damaged file.
 _DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 
-_TURNS = dict(enumerate((
-    Image.Transpose.FLIP_LEFT_RIGHT, Image.Transpose.ROTATE_180, Image.Transpose.FLIP_TOP_BOTTOM, Image.Transpose.TRANSPOSE,
-    Image.Transpose.ROTATE_270, Image.Transpose.TRANSVERSE, Image.Transpose.ROTATE_90), start=2))     # by Exif's orientation
+_TURNS = dict(enumerate((       # by Exif's orientation
+    Transpose.FLIP_LEFT_RIGHT, Transpose.ROTATE_180, Transpose.FLIP_TOP_BOTTOM,
+    Transpose.TRANSPOSE, Transpose.ROTATE_270, Transpose.TRANSVERSE, Transpose.ROTATE_90), start=2))
 _ON_ITS_SIDE = {_TURNS[number] for number in (5, 6, 7, 8)}
 Image.MAX_IMAGE_PIXELS = None    # we look at the size of each page ourselves, before it is decoded
 
@@ -39,7 +43,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Page:
-    """A page to be read. `image` may be smaller than the page, which is `width` by `height` units, px or pt (1/72 inch)."""
+    """A page to be read. `image` may be smaller than the page: `width` by `height` units, px or pt (1/72 inch)."""
 
     image: Image.Image
     width: float
@@ -93,7 +97,8 @@ class Picture(Source):
             self._image.seek(number - 1)
             width, height = self._image.size
             if width * height > MAX_PIXELS:
-                raise Unreadable(f"it has {width}×{height} pixels, and at most {MAX_PIXELS // 1_000_000} million are read")
+                most = f"at most {MAX_PIXELS // 1_000_000} million are read"
+                raise Unreadable(f"it has {width}×{height} pixels, and {most}")
             return self._decoded(width, height)
         except _DAMAGED as error:
             raise Unreadable(f"it is damaged ({_words(error)})") from None
@@ -166,8 +171,7 @@ def _guess(head: bytes) -> str:
     """What a file may be, in words for a person."""
     if not head:
         return "an empty file"
-    for mark, place, name in ((b"ftyphei", 4, "HEIC"), (b"ftypmif", 4, "HEIC"), (b"ftypavif", 4, "AVIF"), (b"GIF8", 0, "GIF"),
-                              (b"BM", 0, "BMP"), (b"PK\3\4", 0, "a zip archive, or an office document")):
+    for mark, place, name in _KNOWN:
         if head[place:].startswith(mark):
             return name
     return "text" if head.isascii() and b"\0" not in head else "no form that is known here"

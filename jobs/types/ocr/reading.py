@@ -19,15 +19,15 @@ _MODELS = Path(rapidocr.__file__).parent / "models"
 
 
 class Reader:
-    """Holds the models in memory. They lie in rapidocr's wheel and are named by their files: nothing is ever downloaded."""
+    """Holds the models. They lie in rapidocr's wheel and are named by their files: nothing is ever downloaded."""
 
     def __init__(self) -> None:
-        threads = min(MOST_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         cv2.setNumThreads(1)
         self._read = rapidocr.RapidOCR(params={
             "Global.log_level": "error",
             "Global.max_side_len": 1_000_000,       # pages have a fitting size already
-            "EngineConfig.onnxruntime.intra_op_num_threads": threads,
+            "EngineConfig.onnxruntime.intra_op_num_threads": min(cores, MOST_THREADS),
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             "Det.model_path": str(_MODELS / "PP-OCRv6_det_small.onnx"),
             "Cls.model_path": str(_MODELS / "ch_ppocr_mobile_v2.0_cls_mobile.onnx"),
@@ -64,7 +64,10 @@ def slices(image: Image.Image) -> Iterator[tuple[int, int, Image.Image]]:
     start = 0
     while start < long:
         end = long if long - start <= most else _gap(image, start + most * 7 // 10, start + most, upright)
-        yield (0, start, image.crop((0, start, short, end))) if upright else (start, 0, image.crop((start, 0, end, short)))
+        if upright:
+            yield 0, start, image.crop((0, start, short, end))
+        else:
+            yield start, 0, image.crop((start, 0, end, short))
         start = end
 
 
