@@ -96,7 +96,7 @@ def test_every_page_of_a_book_is_read_and_a_torn_one_named(server, alice, scans,
 def test_a_page_of_a_pdf_is_read_by_itself(alice, scans, tmp_path):  # noqa: F811
     from tests.scans import draw
     draw().save(tmp_path / "two.pdf", save_all=True, append_images=[draw(["Page two", "第二页"])], resolution=144)
-    job = alice.finished(read(alice, tmp_path / "two.pdf", firstPage=2)["id"], 60)
+    job = alice.finished(read(alice, tmp_path / "two.pdf", firstPage=2)["id"], 240)
     assert job["status"] == "succeeded", job
     [page] = job["result"]["pages"]
     assert (page["page"], page["width"], page["height"], page["unit"]) == (2, 200, 130, "pt")
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_fails_at_once_and_says_why(alice, tmp_path):
     Image.new("1", (20_000, 20_000)).save(tmp_path / "bomb.png")
     (tmp_path / "notes.pdf").write_text("only words")
     for name, words in (("bomb.png", "at most 100 million"), ("notes.pdf", "Found: text")):
-        job = alice.finished(read(alice, tmp_path / name)["id"], 60)
+        job = alice.finished(read(alice, tmp_path / name)["id"], 240)
         assert (job["status"], job["attempt"]) == ("failed", 1), job
         assert job["error"]["type"].endswith("/problems/source-unreadable") and job["error"]["status"] == 422
         assert words in job["error"]["detail"]
@@ -121,7 +121,7 @@ def test_what_cannot_be_read_fails_at_once_and_says_why(alice, tmp_path):
 def test_a_cancel_ends_the_process_at_once(server, alice, scans):  # noqa: F811
     job, reader = held(server, alice, scans / "book.tif")
     assert alice.post(f"/v1/jobs/{job['id']}:cancel").status_code == 202
-    assert alice.finished(job["id"], 60)["status"] == "cancelled"
+    assert alice.finished(job["id"], 240)["status"] == "cancelled"
     wait_for(lambda: reader not in descendants(server.process.pid), 30, "the process to be gone")
     assert alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"] == []
 
@@ -133,7 +133,7 @@ def test_a_worker_killed_in_the_middle_leaves_nothing_and_the_next_attempt_succe
     os.kill(worker, signal.SIGKILL)
     wait_for(lambda: reader not in descendants(server.process.pid), 30, "the first process to be gone")
     assert alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"] == []
-    job = alice.finished(job["id"], 120)
+    job = alice.finished(job["id"], 240)
     assert (job["status"], job["attempt"]) == ("succeeded", 2), job
     [page] = job["result"]["pages"]
     assert (texts(page), page["width"], page["height"]) == (LINES, *SIZE)
