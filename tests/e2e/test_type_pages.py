@@ -69,6 +69,7 @@ def test_the_page_about_video(alice, clip, tmp_path):  # noqa: F811
 def test_the_page_about_reading(alice, scans, tmp_path):  # noqa: F811
     shutil.copy(scans / "plain.pdf", tmp_path / "letter.pdf")
     reader = Reader("ocr.md", alice, tmp_path)
+    assert all((ROOT / f"requirements-{word}.txt").exists() for word in re.findall(r"\./run install (\w+)", reader.text))
     *_, job, text, pages = reader.type_all()
     result = json.loads(job)["result"]
     assert text.splitlines() == LINES
