@@ -52,26 +52,23 @@ def test_the_last_lost_attempt_fails_the_job(house, tmp_path):
 def test_a_killed_idle_worker_leaves_no_ghost_that_eats_tickets(house):
     house.stop(house.start("worker"), signal.SIGKILL)
     house.start("worker")
-    since = time.monotonic()
     assert house.finished(house.submit("test.pid")).status == "succeeded"
-    assert time.monotonic() - since < 4
 
 
-def test_a_stopping_worker_lets_a_short_job_end(house):
+def test_a_stopping_worker_lets_a_short_job_end(patient):
+    worker = patient.start("worker")
+    id = patient.submit("demo.drill", seconds=0.5)
+    patient.running(id)
+    assert patient.stop(worker) == 0
+    assert (patient.job(id).status, patient.job(id).attempt) == ("succeeded", 1)
+
+
+def test_a_stopping_worker_hands_a_long_job_back(make_house, tmp_path):
+    house = make_house(drain="1", lease="10m")      # not by the sweeper
     worker = house.start("worker")
-    id = house.submit("demo.drill", seconds=0.5)
-    house.running(id)
-    assert house.stop(worker) == 0
-    assert (house.job(id).status, house.job(id).attempt) == ("succeeded", 1)
-
-
-def test_a_stopping_worker_hands_a_long_job_back(house, tmp_path):
-    worker = house.start("worker")
-    id = house.submit("test.sleep", path=str(tmp_path / "notes"), seconds=3, max_attempts=1)
+    id = house.submit("test.sleep", path=str(tmp_path / "notes"), how="first", seconds=600, max_attempts=1)
     [(_, _, horse)] = started(tmp_path / "notes")
-    since = time.monotonic()
     assert house.stop(worker) == 0
-    assert time.monotonic() - since < 3  # DRAIN is 1 s; the sweeper would take longer
     job = house.job(id)
     assert (job.status, job.attempt, job.max_attempts) == ("queued", 1, 2) and not alive(horse)
     house.start("worker")
@@ -82,16 +79,16 @@ def test_an_interrupted_worker_says_130(house):
     assert house.stop(house.start("worker"), signal.SIGINT) == 130
 
 
-def test_stopping_at_any_moment_of_a_claim_strands_nothing(house):
+def test_stopping_at_any_moment_of_a_claim_strands_nothing(patient):
     for pause in (0, 0.003, 0.006):
-        worker = house.start("worker")
-        id = house.submit("demo.drill", seconds=0.2)
+        worker = patient.start("worker")
+        id = patient.submit("demo.drill", seconds=0.2)
         time.sleep(pause)
-        assert house.stop(worker) == 0
-        assert house.job(id).status in ("queued", "succeeded")
-    house.start("worker")
-    wait_for(lambda: not house.db.read().value("SELECT 1 FROM jobs WHERE status IN ('queued', 'running')"), what="all jobs")
-    assert house.db.read().value("SELECT max(attempt) FROM jobs") == 1
+        assert patient.stop(worker) == 0
+        assert patient.job(id).status in ("queued", "succeeded")
+    patient.start("worker")
+    wait_for(lambda: not patient.db.read().value("SELECT 1 FROM jobs WHERE status IN ('queued', 'running')"), what="all jobs")
+    assert patient.db.read().value("SELECT max(attempt) FROM jobs") == 1
 
 
 @pytest.mark.parametrize("whole", [False, True])

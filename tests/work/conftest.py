@@ -8,9 +8,18 @@ from tests.work.house import House
 @pytest.fixture(scope="package")
 def shared(tmp_path_factory):
     """A running house with one worker, for tests that break nothing."""
-    with House(tmp_path_factory.mktemp("shared"), max_result="4k") as house:
+    with House(tmp_path_factory.mktemp("shared"), max_result="4k", lease="60") as house:
         house.start("dispatcher")
         house.worker = house.start("worker")
+        yield house
+
+
+@pytest.fixture(scope="package")
+def patient(tmp_path_factory):
+    """Another, in which nothing that is cancelled is killed before a test gives up: what ends there ended by itself."""
+    with House(tmp_path_factory.mktemp("patient"), grace="10m", lease="60") as house:
+        house.start("dispatcher")
+        house.start("worker")
         yield house
 
 

@@ -16,27 +16,14 @@ def noted(path):
     return [int(word) for word in path.read_text().split()]
 
 
-def elapsed(since):
-    return time.monotonic() - since
-
-
-def test_a_cooperative_handler_stops_at_its_next_report(shared):
-    id = shared.submit("demo.drill", seconds=60, steps=600)
-    shared.running(id)
-    shared.cancel(id)
-    since = time.monotonic()
-    assert shared.finished(id).status == "cancelled"
-    assert elapsed(since) < 0.9  # by itself, before the grace of 1 s ends
-
-
-def test_the_horse_survives_a_cooperative_cancel(shared):
+def test_the_horse_survives_a_cooperative_cancel(patient):
     def pid():
-        return json.loads(shared.finished(shared.submit("test.pid")).result)["pid"]
+        return json.loads(patient.finished(patient.submit("test.pid")).result)["pid"]
     before = pid()
-    id = shared.submit("demo.drill", seconds=60, steps=600)
-    shared.running(id)
-    shared.cancel(id)
-    shared.finished(id)
+    id = patient.submit("demo.drill", seconds=600, steps=6000)
+    patient.running(id)
+    patient.cancel(id)
+    assert patient.finished(id).status == "cancelled"       # at its next report
     assert pid() == before
 
 
@@ -46,7 +33,7 @@ def test_a_drill_that_ignores_the_cancel_is_killed_after_the_grace(shared):
     shared.cancel(id)
     since = time.monotonic()
     assert shared.finished(id).status == "cancelled"
-    assert 0.9 < elapsed(since) < 3  # grace 1 s + 2 s
+    assert time.monotonic() - since > 0.9  # the grace is 1 s
 
 
 def test_a_forced_cancel_takes_every_descendant_along(shared, tmp_path):
@@ -97,16 +84,13 @@ def test_the_time_out_is_no_exception_and_a_c_loop_is_killed(house, tmp_path):
     for how in ("exception", "everything", "c-loop"):
         house.start("worker")
         jobs[how] = house.submit("test.stubborn", path=str(tmp_path / how), how=how, timeout=1, max_attempts=1)
-    since = time.monotonic()
-    assert house.finished(jobs["exception"]).status == "failed"
-    assert elapsed(since) < 4  # 1 s and the start, not the kill 5 s later
-    for how in ("everything", "c-loop"):
-        assert house.finished(jobs[how]).status == "failed"
-        assert elapsed(since) < 10
-    for how, id in jobs.items():
+    for id in jobs.values():
+        assert house.finished(id).status == "failed"
         assert house.error(id)["type"] == "/problems/job-timed-out"
+    put_down = lambda how: f"job {jobs[how]} (test.stubborn), attempt 1: the horse was put down" in house.text()  # noqa: E731
+    wait_for(lambda: put_down("everything") and put_down("c-loop"), what="the log to tell of the others")
+    assert not put_down("exception")    # that was enough
     assert not any(alive(pid) for how in ("everything", "c-loop") for pid in noted(tmp_path / how))
-    alive(noted(tmp_path / "exception")[0])
 
 
 def test_five_cancels_in_a_row(house):
