@@ -1,18 +1,23 @@
 """No process outlives its server: what ties a child to its parent, and who sweeps up when a parent is killed outright.
 
 Linux kills a tied child when its parent dies. What such a child had started itself is found by its session, which every
-direct child of the supervisor leads: `end_sessions` kills those, and a watchdog process does the same when the supervisor
-vanishes. On macOS, which has no parent-death signal, the watchdog alone does the work.
+direct child of the supervisor leads, and on Linux by a mark in its environment too, which even a process in a session of
+its own inherits: `end_all` kills those, and a watchdog process does the same when the supervisor vanishes. On macOS, which
+has no parent-death signal, the watchdog alone does the work.
 """
 
 import contextlib
 import ctypes
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Mapping
+
+MARK = "LEASH_OF_ACCEPTED"
+"""The variable that bears the mark. Whoever starts a program with another environment takes it off the leash."""
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -27,12 +32,19 @@ def tie_to_parent(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def end_sessions(leaders: Collection[int]) -> None:
-    """SIGKILL every process of the sessions that these pids lead or led, the leaders too. Asks twice, against forks."""
+def new_mark() -> str:
+    """A value of MARK that nobody else has."""
+    return secrets.token_hex(8)
+
+
+def end_all(guarded: Mapping[int, str]) -> None:
+    """SIGKILL every process of the sessions that these pids lead or led, the leaders too, and every one that bears a mark
+    of theirs. Asks twice, against forks."""
+    marks = {f"{MARK}={mark}".encode() for mark in guarded.values()}
     for _ in range(2):
         for pid in _pids():
             with contextlib.suppress(OSError):
-                if os.getsid(pid) in leaders and pid != os.getpid():
+                if pid != os.getpid() and (os.getsid(pid) in guarded or _environment(pid) & marks):
                     os.kill(pid, signal.SIGKILL)
 
 
@@ -46,22 +58,22 @@ def descends(pid: int, ancestor: int) -> bool:
 
 
 class Watchdog:
-    """A small process of its own that ends the sessions entrusted to it when this process is gone."""
+    """A small process of its own that ends the families entrusted to it when this process is gone."""
 
     def __init__(self):
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE, text=True, start_new_session=True)
 
-    def guard(self, leader: int) -> None:
-        """From now on the session that `leader` leads is swept up when we die."""
-        self._tell(f"+{leader}")
+    def guard(self, leader: int, mark: str) -> None:
+        """From now on the session that `leader` leads and all that bears the mark are swept up when we die."""
+        self._tell(f"+{leader} {mark}")
 
     def release(self, leader: int) -> None:
         """The session is gone; its number may be used by others."""
         self._tell(f"-{leader}")
 
     def close(self) -> None:
-        """Let the watchdog go; sessions still guarded are ended."""
+        """Let the watchdog go; whatever is still guarded is ended."""
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         self._process.wait()
@@ -76,6 +88,15 @@ def _pids() -> list[int]:
     if os.path.isdir("/proc/self"):
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [int(pid) for pid in subprocess.run(["ps", "-axo", "pid="], capture_output=True, text=True).stdout.split()]
+
+
+def _environment(pid: int) -> set[bytes]:
+    """What a process of ours was started with; empty where that cannot be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ:
+            return set(environ.read().split(b"\0"))
+    except OSError:
+        return set()
 
 
 def _parent(pid: int) -> int:
@@ -93,16 +114,20 @@ def _parent(pid: int) -> int:
 
 
 def _watch() -> None:
-    """The watchdog itself: +pid and -pid on stdin, the sweep at its end."""
+    """The watchdog itself: "+pid mark" and "-pid" on stdin, the sweep at its end."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)       # it ends with its parent, not before
-    guarded = set()
+    guarded = {}
     for line in sys.stdin:
-        (guarded.add if line[0] == "+" else guarded.discard)(int(line[1:]))
-    end_sessions(guarded)
+        leader, *mark = line[1:].split()
+        if mark:
+            guarded[int(leader)] = mark[0]
+        else:
+            guarded.pop(int(leader), None)
+    end_all(guarded)
     if guarded:
         time.sleep(0.2)     # for what was being forked while its parents died
-        end_sessions(guarded)
+        end_all(guarded)
 
 
 if __name__ == "__main__":

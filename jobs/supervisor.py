@@ -37,10 +37,10 @@ class Part:
         self.asked = False      # whether it was asked to end
 
     def start(self, environment: Mapping[str, str]) -> None:
-        """Start the process in a session of its own, tied to ours."""
-        self._rest, self._began = b"", clock.monotonic()
+        """Start the process in a session of its own, tied to ours, and marked."""
+        self._rest, self._began, self.mark = b"", clock.monotonic(), leash.new_mark()
         self.process = subprocess.Popen(
-            self.command, env=environment, pass_fds=self.pass_fds, start_new_session=True,
+            self.command, env={**environment, leash.MARK: self.mark}, pass_fds=self.pass_fds, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             preexec_fn=partial(leash.tie_to_parent, os.getpid()))       # safe: this process has one thread
         os.set_blocking(self.process.stdout.fileno(), False)
@@ -179,7 +179,7 @@ class Supervisor:
 
     def _start(self, part: Part) -> None:
         part.start(self.environment)
-        self._watchdog.guard(part.process.pid)
+        self._watchdog.guard(part.process.pid, part.mark)
         self._selector.register(part.process.stdout, selectors.EVENT_READ, partial(self._pass_on, part))
 
     def _pass_on(self, part: Part) -> None:
@@ -203,11 +203,11 @@ class Supervisor:
             if not part.last or all(other.last for other in self._running()):
                 part.ask_to_end()
             if clock.monotonic() >= self._kill_at + (2 if part.last else 0):
-                leash.end_sessions({part.process.pid})
+                leash.end_all({part.process.pid: part.mark})
 
     def _bury(self, part: Part, code: int) -> None:
         pid = part.process.pid
-        leash.end_sessions({pid})       # what it left behind: its own children, and theirs
+        leash.end_all({pid: part.mark})       # what it left behind: its own children, and theirs
         with contextlib.suppress(KeyError):
             self._selector.unregister(part.process.stdout)
         cause, lines = part.bury(code)

@@ -5,6 +5,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
+
+import pytest
 
 from jobs import leash
 from tests.stack import ROOT, alive, descendants, wait_for
@@ -12,13 +15,33 @@ from tests.stack import ROOT, alive, descendants, wait_for
 FAMILY = "sleep 991 & sh -c 'sleep 992 & wait' & wait"
 
 
+def environment(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_text().split("\0")
+    except OSError:
+        return []
+
+
 def test_a_session_is_ended_with_all_who_belong_to_it():
     leader = subprocess.Popen(["sh", "-c", FAMILY], start_new_session=True)
     family = wait_for(lambda: len(found := descendants(leader.pid)) >= 3 and found, what="the family")
     leader.kill()
     leader.wait()
-    leash.end_sessions({leader.pid})
+    leash.end_all({leader.pid: "none"})
     wait_for(lambda: not any(alive(pid) for pid in family), what="their end")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process was started with")
+def test_who_left_the_session_is_known_by_its_mark():
+    marks = [leash.new_mark() for _ in range(2)]
+    ours, others = (subprocess.Popen(["setsid", "-f", "sleep", "996"], env={**os.environ, leash.MARK: mark}) for mark in marks)
+    ours.wait(), others.wait()
+    sleepers = lambda mark: [pid for pid in descendants(1) if f"{leash.MARK}={mark}" in environment(pid)]  # noqa: E731
+    wait_for(lambda: all(map(sleepers, marks)), what="the sleepers")
+    leash.end_all({ours.pid: marks[0]})
+    wait_for(lambda: not sleepers(marks[0]), what="the end of ours")
+    assert len(sleepers(marks[1])) == 1
+    leash.end_all({others.pid: marks[1]})
 
 
 def test_the_watchdog_sweeps_up_after_a_killed_parent():
@@ -27,7 +50,7 @@ def test_the_watchdog_sweeps_up_after_a_killed_parent():
         import subprocess, time
         from jobs.leash import Watchdog
         dog = Watchdog()
-        dog.guard(subprocess.Popen(["sh", "-c", {FAMILY!r}], start_new_session=True).pid)
+        dog.guard(subprocess.Popen(["sh", "-c", {FAMILY!r}], start_new_session=True).pid, "none")
         time.sleep(1000)
     """)
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
@@ -40,7 +63,7 @@ def test_the_watchdog_sweeps_up_after_a_killed_parent():
 def test_the_watchdog_spares_what_it_was_told_to_release():
     dog = leash.Watchdog()
     spared = subprocess.Popen(["sleep", "993"], start_new_session=True)
-    dog.guard(spared.pid)
+    dog.guard(spared.pid, "none")
     dog.release(spared.pid)
     dog.close()
     assert spared.poll() is None

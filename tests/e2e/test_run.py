@@ -22,6 +22,8 @@ from jobs import job_type
 @job_type("test.brood")
 def brood(job):
     subprocess.Popen(["sh", "-c", "sleep 987 & sleep 986 & wait"])
+    subprocess.Popen(["sleep", "984"], start_new_session=True)
+    subprocess.run(["setsid", "-f", "sleep", "983"])        # an orphan from the start
     subprocess.run(["sh", "-c", "sleep 985; true"])
 '''
 
@@ -128,6 +130,26 @@ def test_a_second_signal_kills(stack):
     assert [line for pid, line in family.items() if alive(pid)] == []
 
 
+def grown(stack):
+    """The family of a server that runs a test.brood."""
+    wait_for(lambda: sum("sleep 98" in line for line in descendants(stack.process.pid).values()) >= 7, what="the brood")
+    return descendants(stack.process.pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux finds who has left the session")
+def test_a_killed_worker_leaves_nothing_running(stack, tmp_path):
+    (tmp_path / "types").mkdir()
+    (tmp_path / "types/brood.py").write_text(BROOD)
+    stack.settings |= {"job_modules": str(tmp_path / "types"), "workers": "1"}
+    stack.start()
+    job = stack.session("alice").submit("test.brood", {"maxAttempts": 1})["id"]
+    brood = {pid for pid, line in grown(stack).items() if "sleep 98" in line}
+    [worker] = [pid for pid in stack.pids("worker") if brood & descendants(pid).keys()]
+    os.kill(worker, signal.SIGKILL)
+    wait_for(lambda: not any(alive(pid) for pid in brood), what="the brood's end")
+    assert stack.session("alice").finished(job)["error"]["type"].endswith("/problems/worker-lost")
+
+
 def test_killing_the_launcher_leaves_no_orphan(stack, tmp_path):
     (tmp_path / "types").mkdir()
     (tmp_path / "types/brood.py").write_text(BROOD)
@@ -135,8 +157,7 @@ def test_killing_the_launcher_leaves_no_orphan(stack, tmp_path):
     stack.start()
     alice = stack.session("alice")
     alice.submit("test.brood")
-    wait_for(lambda: sum("sleep 98" in line for line in descendants(stack.process.pid).values()) >= 5, what="the brood")
-    family = descendants(stack.process.pid)
+    family = grown(stack)
     stack.process.kill()
     stack.process.wait()
     stack.process = None
