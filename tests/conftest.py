@@ -131,17 +131,30 @@ def postgres_server():
         shutil.rmtree(folder)
 
 
-@pytest.fixture
-def postgres_url(postgres_server, request):
-    """The URL of an empty database of the test's own."""
+@pytest.fixture(scope="session")
+def new_postgres(postgres_server):
+    """Makes an empty database and gives its URL, each time it is called."""
     import psycopg
-    name = f"test_{os.urandom(4).hex()}"
-    admin = postgres_server.replace("+psycopg", "")
-    with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    yield postgres_server.rpartition("/")[0] + f"/{name}"
-    with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def make() -> str:
+        name = f"test_{os.urandom(4).hex()}"
+        with psycopg.connect(postgres_server.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} STRATEGY file_copy")    # the quicker way where nothing is synced
+        return f"{postgres_server.rpartition('/')[0]}/{name}"
+
+    return make
+
+
+@pytest.fixture
+def postgres_url(new_postgres):
+    """The URL of an empty database of the test's own."""
+    return new_postgres()
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def new_database(request):
+    """For tests that run on both: gives the ACCEPTED_DATABASE_URL of an empty database, each time it is called."""
+    return request.getfixturevalue("new_postgres") if request.param == "postgresql" else lambda: ""
 
 
 def _postgres_tools() -> Path | None:

@@ -16,7 +16,7 @@ from jobs.core import claim, cleanups, lifecycle
 from jobs.core.outcome import Outcome, Succeeded
 from jobs.core.states import Status
 from jobs.db import Database, Row, Transaction
-from jobs.errors import StorageUnavailable
+from jobs.errors import StorageUnavailable, StorageUnknown
 from jobs.settings import Settings
 from jobs.work import process, runner
 from jobs.work.alarm import Alarm
@@ -44,6 +44,7 @@ class Horse:
         self._alarm = Alarm()
         self._db = Database(settings, announce=lambda message: channel.send(tell="bell", message=message))
         self._jobs = 0
+        self._unsure = False    # whether a claim may have been committed although the database did not say so
         self._memory = process.memory()
 
     def run(self) -> NoReturn:
@@ -79,7 +80,7 @@ class Horse:
 
         A clean-up that an ended job still owes goes first.
         """
-        owed, row = self._persist(self._next, durable=False)
+        owed, row = self._claim()
         traces = Traces()
         if owed is not None:
             _log.info("%s %s: cleaning up after attempt %s", owed.type, owed.id, owed.attempt)
@@ -105,8 +106,15 @@ class Horse:
             job.close()
         return status, self._reason_to_retire(row, traces)
 
-    def _next(self, tx: Transaction) -> tuple[Row | None, Row | None]:
+    def _claim(self) -> tuple[Row | None, Row | None]:
         """(a job to clean up after, a job to run); at most one of them."""
+        found = self._persist(self._next, durable=False)
+        self._unsure = False
+        return found
+
+    def _next(self, tx: Transaction) -> tuple[Row | None, Row | None]:
+        if self._unsure and (taken := claim.taken(tx, self._worker)):
+            return None, taken
         owed = cleanups.take_next(tx, self._queue)
         if owed is not None:
             return owed, None
@@ -148,6 +156,7 @@ class Horse:
                 return self._db.write(function, durable=durable)
             except StorageUnavailable as error:
                 _log.warning("the database cannot be written: %s", error)
+                self._unsure |= isinstance(error, StorageUnknown)
                 self._channel.send(tell="waiting")
                 time.sleep(pause)
                 pause = min(pause * 2, _PATIENCE)

@@ -8,11 +8,11 @@ from tests.work.house import House
 
 
 @pytest.fixture
-def make_house(tmp_path):
+def make_house(tmp_path, new_database):
     """A house with a database, a Redis and a dispatcher, and with settings of the test's own."""
     with ExitStack() as ends:
         def make(**given):
-            own = ends.enter_context(House(tmp_path, **given))
+            own = ends.enter_context(House(tmp_path, database_url=new_database(), **given))
             own.dispatcher = own.start("dispatcher")
             return own
         yield make

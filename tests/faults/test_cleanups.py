@@ -5,16 +5,14 @@ import signal
 import pytest
 
 from tests.faults.storm import TYPES
-from tests.work.house import House, wait_for
+from tests.work.house import wait_for
 
 
 @pytest.fixture
-def house(tmp_path):
+def house(make_house, tmp_path):
     """With a clock that can be moved."""
     (tmp_path / "clock").write_text("0")
-    with House(tmp_path, job_modules=TYPES, test_clock=tmp_path / "clock") as own:
-        own.dispatcher = own.start("dispatcher")
-        yield own
+    return make_house(job_modules=TYPES, test_clock=tmp_path / "clock")
 
 
 def tries(folder):

@@ -87,7 +87,7 @@ def test_workers_are_seen_and_signed_off(house):
 def test_nothing_stays_in_redis_for_ever(house):
     house.start("dispatcher")
     house.start("worker")
-    ids = [house.submit("demo.drill", seconds=0, fail="no") for _ in range(60)]
+    ids = [house.submit("demo.drill", seconds=0, fail="no") for _ in range(100)]
     for id in ids:
         house.finished(id)
     standing = {b"rq:queues", b"rq:workers", b"rq:workers:default", b"rq:queue:default"}
