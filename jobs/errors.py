@@ -72,6 +72,8 @@ _KINDS = (
     Kind("source-codec-unsupported", 422, "The source cannot be decoded", "Send a file with a stream that ffmpeg can decode, of video or, for the rendition audio, of sound; the detail says what was found."),
     Kind("source-unreadable", 422, "The source cannot be read", "Send a picture (PNG, JPEG, TIFF, WebP) or a PDF that opens without a password; the detail says what was found."),
     Kind("source-too-large", 422, "The source is too large to be read", "Send a smaller picture or fewer pages; the detail names the limit."),
+    Kind("export-render-failed", 422, "The export could not be rendered", "The detail says why, and what to change: export fewer or shorter articles at once, or ask the operator for more time or memory."),
+    Kind("nothing-to-export", 422, "There is nothing to export", "Send Markdown that can be read, or name a topic that has articles."),
     Kind("drill-failed", 422, "The drill failed as asked", "It was told to fail; nothing is wrong."),
 )
 KINDS = {kind.slug: kind for kind in _KINDS}

@@ -97,7 +97,9 @@ def _fault_of(settings: Settings) -> str:
     from jobs.work.job_type import DeclarationError
 
     try:
-        load_registry(settings)
+        for declared in load_registry(settings):
+            if declared.at_start:
+                declared.at_start(settings)
         open_store(settings)
         if settings.ffmpeg and (fault := ffmpeg.fault(settings.ffmpeg)):
             return (f"ACCEPTED_FFMPEG={settings.ffmpeg}: {fault}. "

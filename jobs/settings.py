@@ -79,6 +79,11 @@ def networks(text: str) -> tuple[str, ...]:
     return words(text)
 
 
+def folder(text: str) -> Path | None:
+    """A folder, as an absolute path; nothing if not said."""
+    return Path(text.strip()).expanduser().absolute() if text.strip() else None
+
+
 def web_url(text: str) -> str:
     """An http(s) URL, or nothing."""
     parts = urlsplit(text)
@@ -180,7 +185,10 @@ TABLE = (
     Row("CORS_ORIGINS", "", origins, "Origins whose pages may call the API; * for any, without credentials."),
     Row("JOB_MODULES", "", words, "Folders with the team's own job types, one Python file each."),
     Row("DATA_SOURCES", "", str, "File that names the data sources of report.export."),
-    Row("ARTICLES_DIR", "", str, "Folder with the articles of article.export."),
+    Row("ARTICLES_DIR", "", folder, "Folder with the articles of article.export: a folder of Markdown files for each topic."),
+    Row("FONTS_DIR", "", folder, "Folder with more typefaces for the PDFs of article.export, for scripts and emoji that the bundled ones lack."),
+    Row("RENDER_TIMEOUT", "2m", duration, "How long article.export may take to set its articles."),
+    Row("RENDER_MEMORY", "1g", size, "How much memory article.export may take to set its articles."),
     Row("DRILLS", "1", switch, "Offer demo.drill, the job type that plays any fate."),
     Row("ISOLATE", "0", switch, "Fork a fresh process for every job instead of reusing a warm one."),
     Row("PUBLIC_METRICS", "0", switch, "Serve /metrics without a key."),

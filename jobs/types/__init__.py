@@ -1,4 +1,4 @@
-"""What the server can do: one file for each built-in job type, and the folders that a team adds."""
+"""What the server can do: one file or folder for each built-in job type, and the folders that a team adds."""
 
 import importlib.util
 import sys
@@ -11,7 +11,7 @@ from types import ModuleType
 from jobs.settings import Settings
 from jobs.work.job_type import DeclarationError, JobType, Registry
 
-BUILT_IN = ("video", "ocr")
+BUILT_IN = ("video", "ocr", "article")
 DRILLS = ("drill",)
 
 

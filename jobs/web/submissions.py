@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint, Response, request
+from marshmallow import ValidationError
 
 from jobs import clock
 from jobs.core import idempotency, reads, resources, submission
@@ -80,9 +81,11 @@ def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[st
     if chosen.get("callback_url"):
         site().guard.check_url(chosen["callback_url"], pointer=f"{options_at}/callbackUrl")
     used = _inputs(caller, declared, payload, at)
-    if declared.check:
-        declared.check(loaded)
     settings = site().settings
+    try:
+        declared.judge(loaded, settings)
+    except ValidationError as error:
+        raise Problem("invalid-payload", errors=schemas.pointers(error.messages, at)) from None
     start_within = chosen.get("queue_ttl") or declared.queue_ttl or round(settings.queue_ttl)
     first_start = max(clock.wire(clock.now()), chosen.get("not_before") or "")
     shown = schemas.cover(declared.schema, payload)

@@ -189,6 +189,11 @@ class Context:
         self.check()
         return inputs.open_input(self, source)
 
+    def name_of(self, source: str | int) -> str:
+        """What the file is called that `source` names: an artifact's name, or the last part of an address."""
+        self.check()
+        return inputs.name_of(self, source)
+
     def fetch(self, url: str, to: Path | None = None, max_bytes: int | None = None) -> Path:
         """Download an http(s) address, guarded against inner networks, into `to` or a file in the workdir."""
         self.check()

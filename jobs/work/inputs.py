@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
-from jobs.artifacts import records
+from jobs.artifacts import names, records
 from jobs.artifacts.store import open_store
+from jobs.db import Row
 from jobs.errors import Problem
 from jobs.targets import Guard
 
@@ -31,11 +33,22 @@ def open_input(job: "Context", source: str | int) -> Path:
     raise Problem("unknown-input", f"{source} is neither an artifact nor an http or https address.")
 
 
-def _stored(job: "Context", number: int) -> Path:
+def name_of(job: "Context", source: str | int) -> str:
+    """See `Context.name_of`."""
+    number = artifact_id(source, job.settings.base_url)
+    return _row(job, number).name if number is not None else names.clean(unquote(urlsplit(str(source)).path))
+
+
+def _row(job: "Context", number: int) -> Row:
     with job.whole():
         row = records.readable_by_job(job._db.read(), number, job._row)
     if row is None or row.kind == "folder":
         raise Problem("unknown-input", f"There is no artifact {number}.")
+    return row
+
+
+def _stored(job: "Context", number: int) -> Path:
+    row = _row(job, number)
     store = open_store(job.settings)
     local = store.local_path(row.key)
     if local is None:

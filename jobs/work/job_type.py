@@ -12,6 +12,8 @@ from typing import Any
 
 from marshmallow import RAISE, Schema, fields
 
+from jobs.settings import Settings
+
 OPTIONS = ("priority", "callbackUrl", "notBefore", "maxAttempts", "timeout", "queueTtl", "tags")
 RESERVED = frozenset({
     "v1", "jobs", "operations", "events", "files", "artifacts", "keys", "job-types", "event-types", "webhook-endpoints",
@@ -48,12 +50,19 @@ class JobType:
     sync_wait: int = 0
     require_idempotency_key: bool = False
     resource: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
-    check: Callable[[Mapping[str, Any]], None] | None = None
+    check: Callable[..., None] | None = None
+    at_start: Callable[[Settings], None] | None = None
     cleanup: Callable[..., Any] | None = None
     requires: tuple[str, ...] = ()
     extra: str | None = None
     secrets: frozenset[str] = field(default=frozenset())
     inputs: frozenset[str] = field(default=frozenset())
+
+    def judge(self, payload: Mapping[str, Any], settings: Settings) -> None:
+        """Let `check` look at a loaded payload, and at the settings if it takes them. Problem or ValidationError."""
+        if self.check:
+            wants_settings = len(inspect.signature(self.check).parameters) > 1
+            self.check(payload, settings) if wants_settings else self.check(payload)
 
     def __call__(self, job: Any, **payload: Any) -> Any:
         return self.handler(job, **payload)
