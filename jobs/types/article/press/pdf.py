@@ -15,6 +15,7 @@ _FACES = ("manimgx_fonts_cjk", "fontpkg_source_sans_3", "fontpkg_source_code_pro
 _STANDINS = str.maketrans({"✅": "✔", "❌": "✘", "❎": "✘", "❤": "♥", "❗": "!", "❓": "?", "\ufe0f": "", "\ufe0e": "", "\u20e3": ""})
 _LACKING = re.compile("[\u0700-\u08ff\u0980-\u0e7f\u0f00-\u109f\u1200-\u139f\u1780-\u18af\u2728\u2753-\u2757\U0001f000-\U0001f0ff"
                       "\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff]")
+_DENSE = re.compile("([\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]+)|([^\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]+)")
 _LONG_WORD = re.compile(r"[!-~]{40}(?=[!-~]{5})")
 _NAMED = 8      # characters that a warning shows
 
@@ -27,6 +28,9 @@ def write(book: Book, folder: Path, target: Path, more_faces: Path | None = None
     if more_faces is None and (found := _lacking(book)):
         warnings.append(f"The typefaces of the PDF lack {' '.join(found[:_NAMED])}{' …' if found[_NAMED:] else ''}; "
                         "HTML and EPUB use the reader's own, and the operator can add some (ACCEPTED_FONTS_DIR).")
+    for node in _nodes(book):
+        if node["kind"] == "emphasis":
+            _emphasise(node["content"])
     for node in _nodes(book):
         if "text" in node:      # a word that is wider than the page gets places to break
             node["text"] = _LONG_WORD.sub("\\g<0>\u200b", node["text"].translate(_STANDINS))
@@ -57,6 +61,15 @@ def _drop_damaged(book: Book, folder: Path) -> list[str]:
             stand_in = {"kind": "emphasis", "content": [{"kind": "text", "text": f"[{node['alt'] or '…'}]"}]}
             node.update({"kind": "paragraph", "content": [stand_in]} if node["kind"] == "picture" else stand_in)
     return [f"The picture {kinds[name][:200]} is left out: it is damaged." for name in sorted(damaged)]
+
+
+def _emphasise(nodes: list[Node]) -> None:
+    """Texts within emphasis become spans of `dotted` and `slanted` pieces."""
+    for node in walk(nodes):
+        if node["kind"] == "text":
+            pieces = [{"kind": "dotted" if dense else "slanted", "text": dense or other}
+                      for dense, other in _DENSE.findall(node.pop("text"))]
+            node.update(kind="span", content=pieces)
 
 
 def _lacking(book: Book) -> list[str]:

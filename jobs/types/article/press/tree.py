@@ -18,7 +18,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from jobs.types.article.press import inlines
 from jobs.types.article.press.pictures import Picture, Unusable
 
-MAX_NESTING = 40        # levels of Markdown, as its parser counts them; what is nested deeper is left out
+MAX_NESTING = 24        # levels of Markdown, as its parser counts them; what is nested deeper is left out
 Node = dict[str, Any]
 
 
