@@ -92,7 +92,8 @@ class Context:
         """A temporary folder of this attempt, made at the first use and removed after the job."""
         if self._workdir is None:
             folder = workdir_of(self.settings, self._row.id, self._row.attempt)
-            shutil.rmtree(folder, ignore_errors=True)
+            for left in folder.parent.glob(f"{self._row.id}-*"):    # by an attempt whose worker was killed with it
+                shutil.rmtree(left, ignore_errors=True)
             folder.mkdir(parents=True)
             self._workdir = folder
         return self._workdir

@@ -42,12 +42,14 @@ def clean(text: str) -> str:
 def _wide(data: bytes) -> str | None:
     """UTF-16 without a mark: of the two orders the one that gives readable text, if any does."""
     readings = [text for encoding in ("utf-16-le", "utf-16-be") if (text := _strictly(data, encoding)) is not None]
-    readings = [text for text in readings if text and not _FORBIDDEN.search(text)]
-    return max(readings, key=_plain, default=None)
+    readings = [text for text in readings if not _FORBIDDEN.search(text) and _plainness(text[:_SAMPLE]) > 0.3]
+    return max(readings, key=lambda text: _plainness(text[:_SAMPLE]), default=None)
 
 
-def _plain(text: str) -> float:
-    return sum(char in " \n" or char.isascii() for char in text[:_SAMPLE]) + likeness(text[:_SAMPLE])
+def _plainness(text: str) -> float:
+    """The share of characters that are to be expected."""
+    plain = sum(char.isascii() for char in text)
+    return (plain + likeness(text) * (len(text) - plain)) / (len(text) or 1)
 
 
 def _strictly(data: bytes, encoding: str) -> str | None:

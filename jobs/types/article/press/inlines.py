@@ -16,7 +16,7 @@ _SPANS = {"em": "emphasis", "strong": "strong", "s": "deleted"}
 _SHARED_MARKS = tuple("—…“”‘’")
 MAX_SPANS = 8
 _SCHEMES = ("http", "https", "mailto")
-_BARE = re.compile(r"""\bhttps?://[^\s<>"'`|\\^{}\u2018-\u201d\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]*[\w/#=&%~+-]""", re.IGNORECASE)
+_BARE = re.compile(r"""\bhttps?://[^\s<>"'`|\\^{}\u2018-\u201d\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]*[\w/#=&%~+-]""", re.IGNORECASE | re.ASCII)
 
 
 class Builder:
@@ -127,9 +127,11 @@ def _line_end(before: list[SyntaxTreeNode], after: list[SyntaxTreeNode]) -> str:
 
 
 def _edge(nodes: list[SyntaxTreeNode], end: int) -> str:
-    while nodes and nodes[end].children:
-        nodes = nodes[end].children
-    return nodes[end].content[end:][:1] if nodes else ""
+    """The first character of these nodes, or with -1 the last; a span's is that of its words."""
+    for node in nodes[::end or 1]:
+        if found := _edge(node.children, end) if node.children else node.content[end:][:1]:
+            return found
+    return ""
 
 
 def _joined(nodes: Iterator[Node]) -> list[Node]:

@@ -58,7 +58,7 @@ def guess(text: str) -> str | None:
     """The tag of the language that a text seems to be in, or None."""
     sample = text[:20_000]
     han, kana, syllables = (len(kind.findall(sample)) for kind in (HAN, KANA, SYLLABLE))
-    if (han + kana + syllables) * 20 < len(sample):
+    if (han + kana + syllables) * 20 <= len(sample):
         return "en" if len(_ENGLISH.findall(sample)) * 40 > len(sample.split()) > 0 else None
     if kana * 8 > han + syllables:
         return "ja"
