@@ -17,6 +17,7 @@ KANA = re.compile("[\u3041-\u30fa]")
 SYLLABLE = re.compile("[\uac00-\ud7a3]")
 HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 CJK = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]")
+_NO_WORDS = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+", re.DOTALL)
 _ENGLISH = re.compile(r"\b(?:the|and|of|to|in|is|that|for|with|this|are)\b", re.IGNORECASE)
 _WORDS = {"zh": ("目录", "注释"), "zh-Hant": ("目錄", "註釋"), "ja": ("目次", "注"), "ko": ("차례", "주석"),
           "de": ("Inhalt", "Anmerkungen"), "fr": ("Table des matières", "Notes"), "es": ("Índice", "Notas")}
@@ -56,7 +57,7 @@ def language(tag: str | None) -> Language:
 
 def guess(text: str) -> str | None:
     """The tag of the language that a text seems to be in, or None."""
-    sample = text[:20_000]
+    sample = _NO_WORDS.sub("", text[:40_000])
     han, kana, syllables = (len(kind.findall(sample)) for kind in (HAN, KANA, SYLLABLE))
     if (han + kana + syllables) * 20 <= len(sample):
         return "en" if len(_ENGLISH.findall(sample)) * 40 > len(sample.split()) > 0 else None
