@@ -1,7 +1,7 @@
 """Export articles: Markdown set as a PDF, one HTML page or an EPUB.
 
-The articles are a topic of the operator's folder, a text in the request, or uploaded files. What reads and sets them is a
-program of its own (`press`), so that a text which takes too long or too much memory costs neither worker nor server.
+The articles are a topic of the operator's folder, a text in the request, or uploaded files. What reads and sets them is
+a program of its own (`press`), so that a text which takes too long or too much memory costs neither worker nor server.
 """
 
 import shutil
@@ -31,10 +31,11 @@ class Payload(Schema):
     topic = fields.Str(validate=validate.Regexp(sources.TOPIC, error="This cannot be the name of a topic."), metadata={
         "title": "Topic", "description": "A folder of articles on this server, such as linux."})
     markdown = fields.Str(validate=validate.Length(1, 1_000_000), metadata={
-        "title": "Markdown", "description": "Instead of a topic: the article itself. Front matter may say title, author, date, lang."})
+        "title": "Markdown",
+        "description": "Instead of a topic: the article itself. Front matter may say title, author, date, lang."})
     files = fields.List(fields.Str(), validate=validate.Length(1, MAX_FILES), metadata={
         "input": True, "title": "Files",
-        "description": "Instead of a topic: what POST /v1/files answered for each Markdown file, in order, and for their pictures."})
+        "description": "Instead of a topic: what POST /v1/files answered for Markdown files and their pictures."})
     title = fields.Str(validate=validate.Length(1, 200), metadata={
         "title": "Title", "description": "If not said: that of the article, or the topic."})
 
@@ -50,11 +51,11 @@ class Payload(Schema):
 
 def check_folders(settings: Settings) -> None:
     """At the start: what the operator named must be there. SettingsError says what to do."""
-    for name, what in (("ARTICLES_DIR", "a folder of Markdown files for each topic"), ("FONTS_DIR", "typefaces (.ttf, .otf, .ttc)")):
+    for name, what in (("ARTICLES_DIR", "a folder of Markdown files for each topic"), ("FONTS_DIR", "typefaces")):
         folder = getattr(settings, name.lower())
         if folder and not folder.is_dir():
-            raise SettingsError(f"ACCEPTED_{name}={str(folder)!r}: there is no such folder. Make it, with {what} inside, "
-                                f"or leave ACCEPTED_{name} unset.")
+            raise SettingsError(f"ACCEPTED_{name}={str(folder)!r}: there is no such folder. "
+                                f"Make it, with {what} inside, or leave ACCEPTED_{name} unset.")
 
 
 def check_topic(payload: Mapping[str, Any], settings: Settings) -> None:
@@ -71,7 +72,7 @@ def check_topic(payload: Mapping[str, Any], settings: Settings) -> None:
           resource=lambda payload: {name: payload[name] for name in ("format", "topic", "title") if name in payload})
 def export_articles(job: Context, format: str, topic: str | None = None, markdown: str | None = None,
                     files: list[str] | None = None, title: str | None = None):
-    """Make one PDF, HTML page or EPUB of Markdown articles: a topic of this server, a text, or uploaded files with their pictures.
+    """Make one PDF, HTML page or EPUB of Markdown articles: a topic, a text, or uploaded files with their pictures.
 
     The result's `download_url` opens without a key until `expires_at`.
     """
@@ -87,5 +88,5 @@ def export_articles(job: Context, format: str, topic: str | None = None, markdow
     name = f"{made.title.replace('/', '-').strip()[:80] or 'articles'}.{format}"
     with job.artifact(name, MEDIA_TYPES[format]) as out, made.path.open("rb") as file:
         shutil.copyfileobj(file, getattr(out, "buffer", out))
-    return {"download_url": out.url, "expires_at": out.expires_at, "artifact": out.href, "format": format, "title": made.title,
-            "articles": made.articles, "size": made.path.stat().st_size, "warnings": made.warnings}
+    return {"download_url": out.url, "expires_at": out.expires_at, "artifact": out.href, "format": format,
+            "title": made.title, "articles": made.articles, "size": made.path.stat().st_size, "warnings": made.warnings}

@@ -41,7 +41,7 @@ def carry_out(job: Context, order: Order) -> Made:
     folder.mkdir()
     (folder / "order.json").write_text(json.dumps({
         "format": order.format, "title": order.title, "articles": order.articles, "files": order.files,
-        "folder": str(order.folder) if order.folder else None, "fonts": str(settings.fonts_dir) if settings.fonts_dir else None,
+        "folder": order.folder and str(order.folder), "fonts": settings.fonts_dir and str(settings.fonts_dir),
         "seconds": settings.render_timeout, "memory": settings.render_memory}), "utf-8")
     made = Made(folder / "made", articles=len(order.articles))
     failed: list[str] = []
@@ -73,18 +73,22 @@ def carry_out(job: Context, order: Order) -> Made:
 def _problem(status: int, failed: list[str], stderr: str, settings: Any) -> Exception:
     """What to tell of a press that left nothing. A failure that is not the articles' fault is worth another attempt."""
     if status == -signal.SIGALRM:
-        return Problem("export-render-failed", f"It took longer than {settings.render_timeout:g} seconds. {_SHORTER}; "
+        return _failed(f"It took longer than {settings.render_timeout:g} seconds. {_SHORTER}; "
                        "the operator can raise ACCEPTED_RENDER_TIMEOUT.")
     if status in (OUT_OF_MEMORY, -signal.SIGABRT):
-        return Problem("export-render-failed", f"It needed more than {settings.render_memory // 1024**2} MB of memory. {_SHORTER}, "
-                       "or smaller pictures; the operator can raise ACCEPTED_RENDER_MEMORY.")
+        return _failed(f"It needed more than {settings.render_memory // 1024**2} MB of memory. {_SHORTER}, or with "
+                       "smaller pictures; the operator can raise ACCEPTED_RENDER_MEMORY.")
     if failed:
-        return Problem("export-render-failed", f"The typesetter gave up: {failed[0]}. Something in an article is more than it can "
-                       "set, such as very deep nesting. Simplify it, or take another format.")
+        return _failed(f"The typesetter gave up: {failed[0]}. Something in an article is more than it can set, such as "
+                       "very deep nesting. Simplify it, or take another format.")
     if status in (-signal.SIGSEGV, -signal.SIGBUS):
-        return Problem("export-render-failed", "The typesetter broke down, most likely over very deep nesting or a damaged picture. "
-                       "Simplify the article, or take another format.")
+        return _failed("The typesetter broke down, most likely over very deep nesting or a damaged picture. Simplify "
+                       "the article, or take another format.")
     return ChildProcessError(f"the press ended with {status}: {stderr.strip().splitlines()[-1:] or 'it said nothing'}")
+
+
+def _failed(detail: str) -> Problem:
+    return Problem("export-render-failed", detail)
 
 
 def _understood(line: str) -> dict[str, Any]:

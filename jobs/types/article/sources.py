@@ -1,4 +1,7 @@
-"""Where the articles come from: each function gives the articles (name, path), the folder of their pictures, or pictures by name."""
+"""Where the articles come from.
+
+Each function gives the articles (name, path), and the folder of their pictures, or the pictures by name.
+"""
 
 import re
 from pathlib import Path
@@ -21,7 +24,8 @@ class NoTopic(Exception):
 def of_topic(settings: Settings, topic: str) -> Found:
     """The Markdown files of a folder in ARTICLES_DIR, numbers in names counted as numbers. NoTopic."""
     if not settings.articles_dir:
-        raise NoTopic("This server keeps no articles. Send markdown or files instead, or ask its operator to set ACCEPTED_ARTICLES_DIR.")
+        raise NoTopic("This server keeps no articles. Send markdown or files instead, or ask its operator to set "
+                      "ACCEPTED_ARTICLES_DIR.")
     home = settings.articles_dir.resolve()
     folder = home / topic
     if not re.match(TOPIC, topic) or not folder.is_dir():
@@ -61,7 +65,8 @@ def of_files(job: Context, files: list[str]) -> Found:
         elif ending in _ARTICLES:
             articles.append({"name": name, "path": str(path)})
         else:
-            job.skip(name, "It is neither Markdown (.md, .markdown, .txt) nor a picture (.png, .jpg, .gif, .webp, .svg).")
+            job.skip(name, f"It is neither Markdown ({', '.join(_ARTICLES[:-1])}) "
+                           f"nor a picture ({', '.join(_PICTURES)}).")
     if not articles:
         raise Problem("nothing-to-export", "Among the files is no Markdown: upload it with a name that ends in .md.")
     return articles, None, pictures
@@ -74,4 +79,5 @@ def _belongs(path: Path, folder: Path) -> bool:
 
 def _place(path: Path) -> tuple:
     parts = re.split(r"(\d+)", path.name.lower())
-    return path.stem.lower() not in _FIRST, [(int(part), "") if part.isdecimal() else (-1, part) for part in parts], path.name
+    natural = [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    return path.stem.lower() not in _FIRST, natural, path.name

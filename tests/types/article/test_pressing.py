@@ -33,7 +33,8 @@ def house(library, tmp_path_factory):
 
 def presses(house) -> list[int]:
     """The pids of the presses that work for this house."""
-    return [pid for pid, (_, line) in processes().items() if "article.press" in line and str(house.settings.data_dir) in line]
+    ours = str(house.settings.data_dir)
+    return [pid for pid, (_, line) in processes().items() if "article.press" in line and ours in line]
 
 
 def pressed(house, id) -> int:

@@ -15,8 +15,9 @@ KOREAN = "운영 체제는 하드웨어와 소프트웨어를 관리하는 프�
 
 @pytest.mark.parametrize(("text", "encoding"), [
     (CHINESE, "utf-8"), (CHINESE, "utf-8-sig"), (CHINESE, "utf-16"), (CHINESE, "utf-16-le"), (CHINESE, "utf-16-be"),
-    (CHINESE, "utf-32"), (CHINESE, "gb18030"), (CHINESE + "𠮷😀", "gb18030"), (CHINESE, "gbk"), (TRADITIONAL, "big5"), (TRADITIONAL, "gb18030"),
-    (JAPANESE, "cp932"), (JAPANESE, "euc_jp"), (KOREAN, "cp949"), ("Plain ASCII\n", "utf-16-le"), ("Plain ASCII\n", "ascii"),
+    (CHINESE, "utf-32"), (CHINESE, "gb18030"), (CHINESE + "𠮷😀", "gb18030"), (CHINESE, "gbk"),
+    (TRADITIONAL, "big5"), (TRADITIONAL, "gb18030"), (JAPANESE, "cp932"), (JAPANESE, "euc_jp"), (KOREAN, "cp949"),
+    ("Plain ASCII\n", "utf-16-le"), ("Plain ASCII\n", "ascii"),
 ])
 def test_encodings_are_told_apart(text, encoding):
     assert decoding.decode(text.encode(encoding)) == text
@@ -34,22 +35,24 @@ def test_what_could_deceive_or_break_a_page_is_taken_out():
 
 
 @pytest.mark.parametrize(("text", "tag"), [
-    (CHINESE, "zh-Hans"), (TRADITIONAL, "zh-Hant"), (JAPANESE, "ja"), (KOREAN, "ko"), ("The rest of it is in the next part.", "en"),
-    ("Der Rest steht im nächsten Teil.", None), ("", None)])
+    (CHINESE, "zh-Hans"), (TRADITIONAL, "zh-Hant"), (JAPANESE, "ja"), (KOREAN, "ko"),
+    ("The rest of it is in the next part.", "en"), ("Der Rest steht im nächsten Teil.", None), ("", None)])
 def test_languages_are_guessed(text, tag):
     assert languages.guess(text) == tag
 
 
 @pytest.mark.parametrize(("tag", "code", "region", "face"), [
-    ("zh", "zh", "CN", "SC"), ("zh_TW", "zh", "TW", "TC"), ("zh-Hant-HK", "zh", "HK", "HK"), ("ja-JP", "ja", None, "JP"),
-    ("ko", "ko", None, "KR"), ("de-AT", "de", None, "SC"), (None, "en", None, "SC"), ('x"><script>', "en", None, "SC")])
+    ("zh", "zh", "CN", "SC"), ("zh_TW", "zh", "TW", "TC"), ("zh-Hant-HK", "zh", "HK", "HK"),
+    ("ja-JP", "ja", None, "JP"), ("ko", "ko", None, "KR"), ("de-AT", "de", None, "SC"), (None, "en", None, "SC"),
+    ('x"><script>', "en", None, "SC")])
 def test_a_language_chooses_its_shapes(tag, code, region, face):
     found = languages.language(tag)
     assert (found.code, found.region, found.face) == (code, region, face)
 
 
 def test_front_matter_is_read_and_a_rule_is_none():
-    values, body = front_matter.split('---\ntitle: "系统: 入门"\nauthors:\n  - Ada\n  - 王小明\ndate: 2026-03-14  # today\ntags: [a, b]\n---\n# Text\n')
+    values, body = front_matter.split('---\ntitle: "系统: 入门"\nauthors:\n  - Ada\n  - 王小明\ndate: 2026-03-14  # today\n'
+                                      "tags: [a, b]\n---\n# Text\n")
     assert values == {"title": ["系统: 入门"], "authors": ["Ada", "王小明"], "date": ["2026-03-14"], "tags": ["a", "b"]}
     assert body == "# Text\n"
     assert front_matter.split("---\nJust a rule above.\n\n---\n")[0] == {}
@@ -71,16 +74,17 @@ def test_a_line_end_is_a_space_only_where_words_are_set_apart(tmp_path):
 def test_links_lead_within_the_book_or_outside_and_nowhere_else(tmp_path):
     (tmp_path / "b.md").write_text("# Second\n\n## Part two\n\n[back](a.md#first-part) [top](./a.md)")
     (tmp_path / "a.md").write_text(
-        "# First\n\n## First part\n\n[own](#first-part) [other](b.md#Part-two) [lost](#nowhere) [file](c.md) [x](javascript:alert(1)) "
-        "[y](data:text/html,x) [z](file:///etc/passwd) [w](//evil.example/) [ok](https://a.example/?a=1&b) <mailto:a@b.example> "
-        "https://bare.example/路，然后 (http://in.example/x).")
+        "# First\n\n## First part\n\n[own](#first-part) [other](b.md#Part-two) [lost](#nowhere) [file](c.md) "
+        "[x](javascript:alert(1)) [y](data:text/html,x) [z](file:///etc/passwd) [w](//evil.example/) "
+        "[ok](https://a.example/?a=1&b) <mailto:a@b.example> https://bare.example/路，然后 (http://in.example/x).")
     entries = [{"name": name, "path": str(tmp_path / name)} for name in ("a.md", "b.md")]
     found = book.read(entries, pictures.Pictures(tmp_path / "p", tmp_path), "Both")
     links = [node for chapter in found.chapters for node in book.walk(chapter.article.blocks) if node["kind"] == "link"]
     assert [node.get("to") or node["href"] for node in links] == [
-        "first-part", "part-two", "https://a.example/?a=1&b", "mailto:a@b.example", "https://bare.example/", "http://in.example/x",
-        "first-part", "first"]
-    assert found.headings() == [(1, "first", "First"), (2, "first-part", "First part"), (1, "second", "Second"), (2, "part-two", "Part two")]
+        "first-part", "part-two", "https://a.example/?a=1&b", "mailto:a@b.example", "https://bare.example/",
+        "http://in.example/x", "first-part", "first"]
+    assert found.headings() == [(1, "first", "First"), (2, "first-part", "First part"),
+                                (1, "second", "Second"), (2, "part-two", "Part two")]
 
 
 def test_ids_are_unique_over_the_whole_book(tmp_path):
@@ -101,8 +105,9 @@ def test_pictures_come_from_the_articles_own_folder_only(tmp_path):
     taken = taker.take("sub/a%20b.png")
     assert (taken.name, taken.width, taken.height) == ("1.png", 30, 20) and (tmp_path / "taken/1.png").exists()
     assert taker.take("./sub/a b.png") == taken
-    for source in ("../secret.png", "sub/../../secret.png", "%2e%2e/secret.png", "..\\secret.png", str(tmp_path / "secret.png"), "leads-out.png",
-                   "file:///etc/passwd", "https://example.org/x.png", "//example.org/x.png", "no.png", "none.png", "sub", "", "a\0b", "data:image/png;base64,AA"):
+    for source in ("../secret.png", "sub/../../secret.png", "%2e%2e/secret.png", "..\\secret.png", "leads-out.png",
+                   str(tmp_path / "secret.png"), "file:///etc/passwd", "https://example.org/x.png",
+                   "//example.org/x.png", "no.png", "none.png", "sub", "", "a\0b", "data:image/png;base64,AA", "x" * 5000):
         with pytest.raises(pictures.Unusable):
             taker.take(source)
     assert len(list((tmp_path / "taken").iterdir())) == 1
@@ -118,15 +123,17 @@ def test_uploaded_pictures_are_found_by_name(tmp_path):
     (png(7, 9), "png", 7, 9), (b"GIF89a\x07\0\x09\0", "gif", 7, 9),
     (b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc2\0\x0b\x08\0\x09\0\x07", "jpg", 7, 9),
     (b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + b"\x06\0\0\x08\0\0", "webp", 7, 9),
-    (SVG.encode(), "svg", 40, 20), (b'<?xml version="1.0"?>\n<!-- x -->\n<!DOCTYPE svg>\n<svg viewBox="0 0 8 6.2"></svg>', "svg", 8, 6)])
+    (SVG.encode(), "svg", 40, 20), (b"<svg>", "svg", 300, 150),
+    (b'<?xml version="1.0"?>\n<!-- x -->\n<!DOCTYPE svg>\n<svg viewBox="0 0 8 6.2"></svg>', "svg", 8, 6)])
 def test_pictures_are_known_by_their_heads(data, kind, width, height):
     assert pictures.measure(data) == (kind, width, height)
 
 
 @pytest.mark.parametrize("data", [
     b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", png(0, 9), b"<html>", b"%PDF-1.7",
-    b"<svg><script>alert(1)</script></svg>", b'<svg onload="x()"></svg>', b'<svg><image href="file:///etc/passwd"/></svg>',
-    b'<svg><use xlink:href="http://a.example/x#y"/></svg>', b"<svg><style>@import 'x';</style></svg>", b"<svg fill='url(http://a.example/)'/>",
+    b"<svg><script>alert(1)</script></svg>", b'<svg onload="x()"></svg>',
+    b'<svg><image href="file:///etc/passwd"/></svg>', b'<svg><use xlink:href="http://a.example/x#y"/></svg>',
+    b"<svg><style>@import 'x';</style></svg>", b"<svg fill='url(http://a.example/)'/>",
     b'<!DOCTYPE svg [<!ENTITY a "b">]><svg>&a;</svg>'])
 def test_what_is_no_harmless_picture_is_left_out(data):
     with pytest.raises(pictures.Unusable):
@@ -140,8 +147,9 @@ def test_a_picture_of_too_many_pixels_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("text", [
-    ">" * 10_000 + "x", "- " * 10_000 + "x", "*" * 10_000 + "a" + "*" * 10_000, "[" * 10_000, "![" * 5_000, "[^a]" * 2_000 + "\n\n[^a]: x [^a]",
-    "*a **b " * 2_000 + "c** d*" * 2_000, "".join("  " * level + "- a\n" for level in range(200)), "`" * 10_000, "|a" * 500 + "|\n" + "|-" * 500 + "|\n"])
+    ">" * 10_000 + "x", "- " * 10_000 + "x", "*" * 10_000 + "a" + "*" * 10_000, "[" * 10_000, "![" * 5_000,
+    "`" * 10_000, "[^a]" * 2_000 + "\n\n[^a]: x [^a]", "*a **b " * 2_000 + "c** d*" * 2_000, "|a" * 500 + "|\n" + "|-" * 500 + "|\n",
+    "".join("  " * level + "- a\n" for level in range(200))])
 def test_a_tree_is_never_deep(text):
     article = tree.parse(text, lambda source: None, set())
     json.dumps([article.blocks, article.notes])
@@ -154,9 +162,10 @@ def depth(value) -> int:
 
 
 def test_the_tree_holds_what_markdown_says(tmp_path):
-    blocks = made(tmp_path, "1. one\n2. [x] done\n\n| a | b |\n|:-:|--|\n| `x` | y<br>z |\n\nTerm\n: what\n\n<!-- gone -->\n\n```{.py}\nx\n```\n")
+    blocks = made(tmp_path, "1. one\n2. [x] done\n\n| a | b |\n|:-:|--|\n| `x` | y<br>z |\n\n"
+                            "Term\n: what\n\n<!-- gone -->\n\n```{.py}\nx\n```\n")
     found = blocks.chapters[0].article.blocks
     assert [block["kind"] for block in found] == ["list", "table", "terms", "code"]
     assert [item["done"] for item in found[0]["items"]] == [None, True] and found[0]["tight"]
-    assert found[1]["align"] == ["center", None] and found[1]["rows"][0][1][1] == {"kind": "break"}
+    assert found[1]["align"] == ["center", "left"] and found[1]["rows"][0][1][1] == {"kind": "break"}
     assert found[3]["language"] == "py"

@@ -53,16 +53,19 @@ def test_each_region_has_its_shapes(tmp_path):
 
 def test_typst_in_an_article_is_text(tmp_path):
     code = '#read("/etc/passwd") #{1+1} \\#x $a_b$ @b <lbl> //c /* d */'
-    text = f'# #sys.version\n\n{code}\n\n`#read("x")`\n\n```typ\n#read("/etc/hostname")\n```\n\n| #panic() | = b |\n|-|-|\n| #x | \\\\ |\n'
+    text = (f'# #sys.version\n\n{code}\n\n`#read("x")`\n\n```typ\n#read("/etc/hostname")\n```\n\n'
+            "| #panic() | = b |\n|-|-|\n| #x | \\\\ |\n")
     found = read_again(printed(tmp_path, text))
-    for said in ("#sys.version", '#read("/etc/passwd")#{1+1}#x$a_b$@b<lbl>//c/*d*/', '#read("x")', '#read("/etc/hostname")', "#panic()", "=b"):
+    for said in ("#sys.version", '#read("/etc/passwd")#{1+1}#x$a_b$@b<lbl>//c/*d*/', '#read("x")',
+                 '#read("/etc/hostname")', "#panic()", "=b"):
         assert said in found, found
 
 
 @pytest.mark.parametrize("text", [
-    "", "---\ntitle: x\n---\n", "> " * 10_000 + "x", "- " * 10_000 + "x", "".join("   " * level + "1. a\n" for level in range(60)),
-    "*" + "汉字" * 2000 + "*", "*a **b " * 500 + "c** d*" * 500, "|a" * 200 + "|\n" + "|-" * 200 + "|\n" + "|b" * 200 + "|\n",
-    "|甲|乙|\n|-|-|\n" + "|数据|数据 data|\n" * 300, "a" * 20_000 + "\n\n```\n" + "x" * 20_000 + "\n```", "#\n\n##\n\n- \n\n|  |\n|--|\n\n- [ ]\n- [x] \n",
+    "", "---\ntitle: x\n---\n", "> " * 10_000 + "x", "- " * 10_000 + "x", "*" + "汉字" * 2000 + "*",
+    "".join("   " * level + "1. a\n" for level in range(60)), "*a **b " * 500 + "c** d*" * 500,
+    "|a" * 200 + "|\n" + "|-" * 200 + "|\n" + "|b" * 200 + "|\n", "|甲|乙|\n|-|-|\n" + "|数据|数据 data|\n" * 300,
+    "a" * 20_000 + "\n\n```\n" + "x" * 20_000 + "\n```", "#\n\n##\n\n- \n\n|  |\n|--|\n\n- [ ]\n- [x] \n",
     "[^a] [^b] [^a]\n\n[^a]: x [^b]\n\n    more\n[^b]: y [^a]", "a\0b\u202ec\u2066d\x1b", "999999999. a\n",
     "<script>alert(1)</script>\n\n<img src=x onerror=alert(1)> &lt; &#0;"])
 def test_hostile_markdown_is_set_in_every_format(tmp_path, text):
@@ -77,7 +80,8 @@ def test_a_pdf_shows_pictures_and_leaves_out_damaged_ones(tmp_path):
     (tmp_path / "good.png").write_bytes(png(200, 100))
     (tmp_path / "logo.svg").write_text(SVG)
     (tmp_path / "cut.png").write_bytes(png(200, 100)[:60])
-    one = made(tmp_path, '![A chart](good.png "Figure 1")\n\nAn icon ![logo](logo.svg) and ![Broken](cut.png)\n\n![Also](cut.png)\n')
+    one = made(tmp_path, '![A chart](good.png "Figure 1")\n\nAn icon ![logo](logo.svg) and ![Broken](cut.png)\n\n'
+                         "![Also](cut.png)\n")
     warnings = pdf.write(one, tmp_path / "root", tmp_path / "made.pdf")
     assert warnings == ["The picture cut.png is left out: it is damaged."]
     found = read_again(tmp_path / "made.pdf")
@@ -121,7 +125,8 @@ def harmless(text: str) -> Seen:
     for tag, attrs in seen.tags:
         assert tag not in ("script", "iframe", "object", "embed", "form", "base", "link", "svg", "math"), tag
         assert not [name for name in attrs if name.startswith("on") or name == "style"]
-        assert re.match(r"#|https?:|mailto:", attrs.get("href", "#")) and attrs.get("src", "data:image/").startswith("data:image/")
+        assert re.match(r"#|https?:|mailto:", attrs.get("href", "#"))
+        assert attrs.get("src", "data:image/").startswith("data:image/")
         if attrs.get("href", "").startswith("#"):
             assert attrs["href"][1:] in ids
     return seen
@@ -130,7 +135,8 @@ def harmless(text: str) -> Seen:
 def test_the_page_needs_nothing_beside_it(tmp_path):
     (tmp_path / "a.png").write_bytes(png())
     (tmp_path / "b.svg").write_text(SVG)
-    text = ("---\ntitle: '<b>&\"'\nauthor: <i>\nlang: zh\n---\n![x\"y](a.png) ![](b.svg)\n\n## 一\n\n## 二\n\n## 三\n\n## 四\n\n脚注[^1]\n\n[^1]: 注\n\n"
+    text = ("---\ntitle: '<b>&\"'\nauthor: <i>\nlang: zh\n---\n![x\"y](a.png) ![](b.svg)\n\n"
+            "## 一\n\n## 二\n\n## 三\n\n## 四\n\n脚注[^1]\n\n[^1]: 注\n\n"
             "```python\ndef f(): return '<x>'\n```\n\n```nosuch\n<y>\n```\n\n[a](https://x.example/?a=1&b=\"2\")")
     page.write(made(tmp_path, text), tmp_path / "root", tmp_path / "made.html")
     written = (tmp_path / "made.html").read_text("utf-8")
@@ -147,7 +153,8 @@ def test_the_page_needs_nothing_beside_it(tmp_path):
 def two(tmp_path):
     """A book of two articles with links between them, a picture and a footnote."""
     (tmp_path / "a.png").write_bytes(png())
-    (tmp_path / "1.md").write_text("---\nauthor: Ada\ndate: 2026-01-02\nlang: en\n---\n# One & only\n\n## Part\n\n![x](a.png)\n\nSee [two](2.md#部分)[^n].\n\n[^n]: Note.\n")
+    (tmp_path / "1.md").write_text("---\nauthor: Ada\ndate: 2026-01-02\nlang: en\n---\n# One & only\n\n## Part\n\n"
+                                   "![x](a.png)\n\nSee [two](2.md#部分)[^n].\n\n[^n]: Note.\n")
     (tmp_path / "2.md").write_text("# 第二篇\n\n### 部分\n\n## 我们\n\n[back](1.md) `<x>`\n\n| a |\n|--|\n| b |\n")
     entries = [{"name": name, "path": str(tmp_path / name)} for name in ("1.md", "2.md")]
     return book.read(entries, Pictures(tmp_path / "pictures", tmp_path), "Both")
@@ -158,19 +165,21 @@ def whole(path) -> dict[str, ElementTree.Element]:
     with zipfile.ZipFile(path) as file:
         assert file.testzip() is None
         first = file.infolist()[0]
-        assert (first.filename, first.compress_type, first.extra, file.read(first)) == ("mimetype", zipfile.ZIP_STORED, b"", b"application/epub+zip")
+        assert (first.filename, first.compress_type, first.extra) == ("mimetype", zipfile.ZIP_STORED, b"")
+        assert file.read(first) == b"application/epub+zip"
         names = {name.removeprefix("EPUB/") for name in file.namelist() if name.startswith("EPUB/")} - {"package.opf"}
         container = ElementTree.fromstring(file.read("META-INF/container.xml"))
         assert container.find(".//{*}rootfile").get("full-path") == "EPUB/package.opf"
         package = ElementTree.fromstring(file.read("EPUB/package.opf"))
-        documents = {name: ElementTree.fromstring(file.read(f"EPUB/{name}")) for name in names if name.endswith(".xhtml")}
+        chapters = [name for name in names if name.endswith(".xhtml")]
+        documents = {name: ElementTree.fromstring(file.read(f"EPUB/{name}")) for name in chapters}
     items = {item.get("id"): item for item in package.iterfind(".//{*}item")}
     assert {item.get("href") for item in items.values()} == names
     assert [item.get("href") for item in items.values() if item.get("properties") == "nav"] == ["nav.xhtml"]
     assert all(ref.get("idref") in items for ref in package.iterfind(".//{*}itemref"))
     for tag in ("identifier", "title", "language"):
         assert package.find(f".//{{http://purl.org/dc/elements/1.1/}}{tag}").text is not None
-    ids = {name: [element.get("id") for element in root.iter() if element.get("id")] for name, root in documents.items()}
+    ids = {name: [element.get("id") for element in root.iterfind(".//*[@id]")] for name, root in documents.items()}
     for name, root in documents.items():
         assert len(ids[name]) == len(set(ids[name]))
         for element in root.iter():
@@ -199,7 +208,8 @@ def test_the_e_book_is_whole(tmp_path, two):
 def test_the_validator_of_the_field_accepts_it(tmp_path, two, node):
     epub.write(two, tmp_path, tmp_path / "both.epub")
     epub.write(made(tmp_path, long_article()[0]), tmp_path / "root", tmp_path / "long.epub")
-    epub.write(made(tmp_path, "#\n\n- [x] a\n\n<b> [^1] https://a.example/?b&c\n\n[^1]: x\n\nT\n: d\n"), tmp_path / "root", tmp_path / "odd.epub")
+    odd = made(tmp_path, "#\n\n- [x] a\n\n<b> [^1] https://a.example/?b&c\n\n[^1]: x\n\nT\n: d\n")
+    epub.write(odd, tmp_path / "root", tmp_path / "odd.epub")
     for name in ("both", "long", "odd"):
         assert node("epub.mjs", str(tmp_path / f"{name}.epub")) == {"valid": True, "messages": []}
 

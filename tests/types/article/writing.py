@@ -8,7 +8,7 @@ from jobs.types.article.press import book, pdf
 from jobs.types.article.press.book import Book
 from jobs.types.article.press.pictures import Pictures
 
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20" fill="#1f5fbf"/></svg>'
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20" fill="blue"/></svg>'
 _SUBJECTS = ("内核", "文件系统", "进程调度", "网络协议栈", "软件包管理", "用户与权限", "日志服务", "虚拟内存", "设备驱动", "容器技术",
              "定时任务", "防火墙规则", "远程登录", "磁盘阵列", "备份策略", "性能监控", "启动过程", "环境变量", "正则表达式", "管道与重定向")
 _SENTENCES = (
@@ -45,12 +45,13 @@ def long_article() -> tuple[str, list[str]]:
         add(f"## {number}. {subject}", f"{number}. {subject}")
         add("\n".join(sentences[:3]), *sentences[:3])      # lines that must be joined without spaces
         add(f"{sentences[3]}**请务必备份{subject}的配置**，并*确认结果*。", sentences[3], f"请务必备份{subject}的配置", "确认结果")
-        add(f"```python\ndef check_{number}(path: str) -> bool:\n    return open(path).read() == '{subject}'  # 检查第 {number} 项\n```",
+        add(f"```python\ndef check_{number}(path: str) -> bool:\n"
+            f"    return open(path).read() == '{subject}'  # 检查第 {number} 项\n```",
             f"def check_{number}(path: str) -> bool:", f"return open(path).read() == '{subject}'", f"# 检查第 {number} 项")
         add(f"| 项目 | 命令 | 说明 |\n|:--|:-:|--:|\n| {subject}甲 | `sysctl -{number}` | 查看{subject}的当前值 |\n"
             f"| {subject}乙 | `systemctl {number}` | 重新加载{subject} |",
-            "项目", "命令", "说明", f"{subject}甲", f"sysctl -{number}", f"查看{subject}的当前值", f"{subject}乙", f"systemctl {number}",
-            f"重新加载{subject}")
+            "项目", "命令", "说明", f"{subject}甲", f"sysctl -{number}", f"查看{subject}的当前值",
+            f"{subject}乙", f"systemctl {number}", f"重新加载{subject}")
         add(f"- 第一步：停止与{subject}有关的服务\n  1. 保存状态 {number}\n  2. 确认没有用户在线\n- 第二步：重新启动",
             f"第一步：停止与{subject}有关的服务", f"保存状态 {number}", "确认没有用户在线", "第二步：重新启动")
         add(f"> {sentences[4]}", sentences[4])
@@ -82,6 +83,6 @@ def read_again(path: Path) -> str:
         for number in range(len(document)):
             page = document[number]
             width, height = page.get_size()
-            text = page.get_textpage().get_text_bounded(left=0, bottom=60, right=width, top=height - (65 if number else 0))
-            found.append(text)
+            top = height - (65 if number else 0)
+            found.append(page.get_textpage().get_text_bounded(left=0, bottom=60, right=width, top=top))
     return "".join("".join(found).split())

@@ -1,8 +1,9 @@
-"""`python -m jobs.types.article.press FOLDER`: reads FOLDER/order.json, leaves FOLDER/made and tells on stdout how it goes.
+"""`python -m jobs.types.article.press FOLDER`: reads FOLDER/order.json, leaves FOLDER/made, tells on stdout how it is.
 
 The order: `format`, `title` or null, `articles` (name, path), `folder` of their pictures or null, `files` (name: path),
 `fonts` or null, `seconds` and `memory` (bytes) that it may take. Each line that it tells is a JSON object: `stage` with
-`done` of 100; `warning`; `skipped` with `reason`; at the end `title`, or `failed`. When its time is over it dies of SIGALRM.
+`done` of 100; `warning`; `skipped` with `reason`; at the end `title`, or `failed`. When its time is over it dies of
+SIGALRM.
 """
 
 import json
@@ -21,7 +22,7 @@ def main(folder: Path) -> int:
         _make(order, folder)
     except MemoryError:
         return OUT_OF_MEMORY
-    except (RuntimeError, RecursionError) as error:     # what Typst says, in the words of the template and not of a user
+    except (RuntimeError, RecursionError) as error:     # what Typst says of the template
         tell(failed=str(error).strip().splitlines()[0][:300])
     return 0
 

@@ -75,8 +75,9 @@ class Book:
         """The book as plain data."""
         return {"title": self.title, "authors": self.authors, "date": self.date, "single": self.single,
                 "contents": self.has_contents, "language": asdict(self.language), "chapters": [
-                    {"id": one.id, "title": one.title, "authors": one.authors, "date": one.date, "language": asdict(one.language),
-                     "blocks": one.article.blocks, "notes": one.article.notes} for one in self.chapters]}
+                    {"id": one.id, "title": one.title, "authors": one.authors, "date": one.date,
+                     "language": asdict(one.language), "blocks": one.article.blocks, "notes": one.article.notes}
+                    for one in self.chapters]}
 
 
 def read(articles: list[dict[str, str]], pictures: Pictures, title: str | None = None,
@@ -96,7 +97,8 @@ def read(articles: list[dict[str, str]], pictures: Pictures, title: str | None =
             book.skipped.append((entry["name"], str(reason)))
             continue
         book.chapters.append(chapter)
-        book.warnings += [warning if len(articles) == 1 else f"{entry['name']}: {warning}" for warning in chapter.article.warnings]
+        where = f"{entry['name']}: " if len(articles) > 1 else ""
+        book.warnings += [where + warning for warning in chapter.article.warnings]
     if book.chapters:
         _finish(book)
     return book
@@ -118,9 +120,10 @@ def _chapter(name: str, text: str, pictures: Pictures, ids: set[str]) -> Chapter
     values, body = front_matter.split(text)
     article = tree.parse(body, pictures.take, ids)
     first = article.blocks[0] if article.blocks else None
-    heading = inlines.plain(first["content"]).strip() if first and first["kind"] == "heading" and first["level"] == 1 else ""
+    has_heading = first and first["kind"] == "heading" and first["level"] == 1
+    heading = inlines.plain(first["content"]).strip() if has_heading else ""
     title = " ".join(values.get("title", [])) or heading or Path(name).stem
-    if heading == title:
+    if has_heading and heading == title:
         chapter_id = article.blocks.pop(0)["id"]
     else:
         chapter_id = tree.new_id(title, ids)

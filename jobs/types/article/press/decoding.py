@@ -34,7 +34,7 @@ def decode(data: bytes) -> str:
 
 
 def clean(text: str) -> str:
-    """The text with plain line ends, without control characters and invisible ones that reverse the direction of reading."""
+    """The text with plain line ends, without controls and without what turns the direction of reading round, unseen."""
     text = re.sub("\r\n?|[\x0c\x85\u2028\u2029]", "\n", text)
     return _UNSEEN.sub("", _FORBIDDEN.sub("\ufffd", text))
 

@@ -23,18 +23,22 @@ def write(book: Book, folder: Path, target: Path) -> None:
     files = {chapter.id: f"chapter-{number}.xhtml" for number, chapter in enumerate(book.chapters, 1)}
     where = {id: files[chapter.id] for chapter in book.chapters for id in _ids(chapter)}
     markup = Markup(book, lambda id: f"{where[id]}#{id}", lambda name: f"pictures/{name}", top=1)
-    documents = {} if book.single else {"title.xhtml": _document(book, book.title, book.language.tag, _title(book, markup))}
+    documents = {}
+    if not book.single:
+        documents["title.xhtml"] = _document(book, book.title, book.language.tag, _title(book, markup))
     for chapter in book.chapters:
         body = (f'<section id="{escape(chapter.id)}">\n<h1>{escape(chapter.title)}</h1>\n'
                 f"{markup.about(chapter.authors, chapter.date)}{markup.chapter(chapter)}</section>\n")
         documents[files[chapter.id]] = _document(book, chapter.title, chapter.language.tag, body)
-    headings = [(1, book.chapters[0].id, book.title), *((level + 1, *rest) for level, *rest in book.headings())] if book.single \
-        else book.headings()
+    headings = book.headings()
+    if book.single:
+        headings = [(1, book.chapters[0].id, book.title), *((level + 1, *rest) for level, *rest in headings)]
     documents["nav.xhtml"] = _document(book, book.language.contents, book.language.tag, (
-        f'<nav epub:type="toc" role="doc-toc"><h1>{escape(book.language.contents)}</h1>\n{markup.contents(headings)}</nav>\n'))
+        f'<nav epub:type="toc" role="doc-toc"><h1>{escape(book.language.contents)}</h1>\n'
+        f"{markup.contents(headings)}</nav>\n"))
     pictures = sorted(path.name for path in (folder / "pictures").glob("*")) if (folder / "pictures").exists() else []
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
-        _add(out, "mimetype", "application/epub+zip", zipfile.ZIP_STORED)     # first, and bare: by this it is recognised
+        _add(out, "mimetype", "application/epub+zip", zipfile.ZIP_STORED)     # first, and bare: a sign
         _add(out, "META-INF/container.xml", _CONTAINER)
         _add(out, "EPUB/package.opf", _package(book, documents, pictures))
         _add(out, "EPUB/style.css", Path(__file__).with_name("style.css").read_text("utf-8"))
@@ -57,21 +61,23 @@ def _title(book: Book, markup: Markup) -> str:
 def _document(book: Book, title: str, tag: str | None, body: str) -> str:
     lang = f' lang="{tag}" xml:lang="{tag}"' if tag else ""
     return (f'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml" '
-            f'xmlns:epub="http://www.idpf.org/2007/ops"{lang}>\n<head>\n<meta charset="utf-8"/>\n<title>{escape(title)}</title>\n'
+            f'xmlns:epub="http://www.idpf.org/2007/ops"{lang}>\n<head>\n<meta charset="utf-8"/>\n'
+            f"<title>{escape(title)}</title>\n"
             f'<link rel="stylesheet" type="text/css" href="style.css"/>\n</head>\n<body>\n{body}</body>\n</html>\n')
 
 
 def _package(book: Book, documents: dict[str, str], pictures: list[str]) -> str:
     tag = book.language.tag or "und"
-    identity = uuid.uuid5(uuid.NAMESPACE_URL, "\0".join([book.title, *documents.values()]))     # the same for the same book
+    identity = uuid.uuid5(uuid.NAMESPACE_URL, "\0".join([book.title, *documents.values()]))     # of what is in it
     authors = "".join(f"<dc:creator>{escape(author)}</dc:creator>\n" for author in book.authors)
     date = f"<dc:date>{book.date}</dc:date>\n" if re.fullmatch(r"\d{4}(-\d\d(-\d\d)?)?", book.date) else ""
     items = "".join(
         f'<item id="{name.partition(".")[0]}" href="{name}" media-type="application/xhtml+xml"'
-        f'{" properties=" + chr(34) + "nav" + chr(34) if name == "nav.xhtml" else ""}/>\n' for name in documents)
+        + (' properties="nav"/>\n' if name == "nav.xhtml" else "/>\n") for name in documents)
     for name in pictures:
         number, _, kind = name.partition(".")
-        items += f'<item id="picture-{number}" href="pictures/{name}" media-type="{_MEDIA.get(kind, f"image/{kind}")}"/>\n'
+        media_type = _MEDIA.get(kind, f"image/{kind}")
+        items += f'<item id="picture-{number}" href="pictures/{name}" media-type="{media_type}"/>\n'
     order = [name for name in documents if name != "nav.xhtml"]
     if not book.single:
         order.insert(1, "nav.xhtml")

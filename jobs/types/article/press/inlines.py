@@ -16,13 +16,14 @@ _SPANS = {"em": "emphasis", "strong": "strong", "s": "deleted"}
 _SHARED_MARKS = tuple("—…“”‘’")
 MAX_SPANS = 8
 _SCHEMES = ("http", "https", "mailto")
-_BARE = re.compile(r"""\bhttps?://[^\s<>"'`|\\^{}\u2018-\u201d\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]*[\w/#=&%~+-]""", re.IGNORECASE | re.ASCII)
+_BARE = re.compile(r"""\bhttps?://[^\s<>"'`|\\^{}\u2018-\u201d\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]*[\w/#=&%~+-]""",
+                   re.IGNORECASE | re.ASCII)
 
 
 class Builder:
-    """Builds inlines. `picture` gives a picture by address and alternative text, or None; `note` a footnote's mark, or None."""
+    """Builds inlines. `picture` gives a picture by its address, or None; `note` the mark of a footnote, or None."""
 
-    def __init__(self, picture: Callable[[str, str], Picture | None], note: Callable[[int], Node | None]):
+    def __init__(self, picture: Callable[[str], Picture | None], note: Callable[[int], Node | None]):
         self.picture, self.note = picture, note
 
     def build(self, nodes: list[SyntaxTreeNode]) -> list[Node]:
@@ -63,10 +64,10 @@ class Builder:
 
     def _image(self, node: SyntaxTreeNode) -> Iterator[Node]:
         source, alt = str(node.attrs.get("src", "")), plain(_joined(self._flat(node.children, frozenset())))
-        picture = self.picture(source, alt)
+        picture = self.picture(source)
         if picture:
-            yield {"kind": "image", "name": picture.name, "source": source, "width": picture.width, "height": picture.height, "alt": alt,
-                   "title": str(node.attrs.get("title", ""))}
+            yield {"kind": "image", "name": picture.name, "source": source, "width": picture.width,
+                   "height": picture.height, "alt": alt, "title": str(node.attrs.get("title", ""))}
         elif (target := _target(source)) and "href" in target:
             yield {"kind": "link", "content": [_text(alt or source)]} | target
         elif alt:
@@ -89,8 +90,9 @@ def shallow(tokens: list[Token]) -> list[Token]:
 
 def plain(nodes: list[Node]) -> str:
     """The words alone."""
-    return "".join(node.get("text") or node.get("alt") or (" " if node["kind"] == "break" else "") or plain(node.get("content", []))
-                   for node in nodes)
+    return "".join(
+        " " if node["kind"] == "break" else node.get("text") or node.get("alt") or plain(node.get("content", []))
+        for node in nodes)
 
 
 def _target(address: str) -> Node | None:
@@ -123,7 +125,8 @@ def _line_end(before: list[SyntaxTreeNode], after: list[SyntaxTreeNode]) -> str:
     """What a line end within a paragraph is: a space, but nothing between Chinese or Japanese characters."""
     sides = _edge(before, -1), _edge(after, 0)
     dense = [bool(CJK.match(char)) and not SYLLABLE.match(char) for char in sides]
-    return "" if any(dense) and all(far or char in _SHARED_MARKS for far, char in zip(dense, sides, strict=True)) else " "
+    joined = any(dense) and all(one or char in _SHARED_MARKS for one, char in zip(dense, sides, strict=True))
+    return "" if joined else " "
 
 
 def _edge(nodes: list[SyntaxTreeNode], end: int) -> str:

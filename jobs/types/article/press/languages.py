@@ -16,7 +16,8 @@ HANGUL = set("이다는에을의가고하지로도를서한은기사대리자어
 KANA = re.compile("[\u3041-\u30fa]")
 SYLLABLE = re.compile("[\uac00-\ud7a3]")
 HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-CJK = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]")
+CJK = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
+                 "\U00020000-\U0003ffff]")
 _NO_WORDS = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+", re.DOTALL)
 _ENGLISH = re.compile(r"\b(?:the|and|of|to|in|is|that|for|with|this|are)\b", re.IGNORECASE)
 _WORDS = {"zh": ("目录", "注释"), "zh-Hant": ("目錄", "註釋"), "ja": ("目次", "注"), "ko": ("차례", "주석"),
@@ -79,5 +80,5 @@ def likeness(text: str) -> float:
 
 
 def _is_frequent(char: str) -> bool:
-    return (char in SHARED or char in SIMPLIFIED or char in TRADITIONAL or char in HANGUL or "\u3000" <= char <= "\u30ff"
-            or "\uff01" <= char <= "\uff5e" or "\u2010" <= char <= "\u2026")
+    return (char in SHARED or char in SIMPLIFIED or char in TRADITIONAL or char in HANGUL
+            or "\u3000" <= char <= "\u30ff" or "\uff01" <= char <= "\uff5e" or "\u2010" <= char <= "\u2026")

@@ -11,7 +11,10 @@ _HIGHLIGHTED = 200_000      # characters of one block of code
 
 
 class Markup:
-    """Writes chapters. `address` gives the href of an id, `source` the src of a picture; `top` is the level of a chapter's title."""
+    """Writes chapters. `address` gives the href of an id, `source` the src of a picture.
+
+    `top` is the level of a chapter's title.
+    """
 
     def __init__(self, book: Book, address: Callable[[str], str], source: Callable[[str], str], top: int):
         self._book, self._address, self._source = book, address, source
@@ -64,7 +67,8 @@ class Markup:
             case "terms":
                 yield "<dl>\n"
                 for entry in node["entries"]:
-                    yield f"<dt>{self._inlines(entry['term'], chapter)}</dt>\n<dd>{self._blocks(entry['content'], chapter)}</dd>\n"
+                    yield f"<dt>{self._inlines(entry['term'], chapter)}</dt>\n"
+                    yield f"<dd>{self._blocks(entry['content'], chapter)}</dd>\n"
                 yield "</dl>\n"
             case "table":
                 yield from self._table(node, chapter)
@@ -109,8 +113,9 @@ class Markup:
                 return f'<sup class="note"{back}><a href="{escape(target)}" role="doc-noteref">{number}</a></sup>'
         inner = self._inlines(node["content"], chapter)
         if node["kind"] == "link":
-            href, rel = (self._address(node["to"]), "") if "to" in node else (node["href"], ' rel="noopener noreferrer"')
-            return f'<a href="{escape(href)}"{rel}>{inner}</a>'
+            if "to" in node:
+                return f'<a href="{escape(self._address(node["to"]))}">{inner}</a>'
+            return f'<a href="{escape(node["href"])}" rel="noopener noreferrer">{inner}</a>'
         tag = _TAGS.get(node["kind"])
         return f"<{tag}>{inner}</{tag}>" if tag else inner
 
@@ -126,7 +131,8 @@ class Markup:
             back = self._address(f"back.{chapter.id}.{number}")
             made += (f'<li id="{escape(f"fn.{chapter.id}.{number}")}">{self._blocks(note, chapter)}'
                      f'<a href="{escape(back)}" role="doc-backlink">↩</a></li>\n')
-        return f'<section class="notes" role="doc-endnotes"><h2>{escape(chapter.language.notes)}</h2>\n<ol>\n{made}</ol></section>\n'
+        title = escape(chapter.language.notes)
+        return f'<section class="notes" role="doc-endnotes"><h2>{title}</h2>\n<ol>\n{made}</ol></section>\n'
 
 
 def highlighted(text: str, language: str) -> str:

@@ -45,5 +45,6 @@ def _head(book: Book) -> str:
     style = Path(__file__).with_name("style.css").read_text("utf-8")
     return (f'<!DOCTYPE html>\n<html{lang}>\n<head>\n<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" content="light dark">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n'
             f"<title>{escape(book.title)}</title>\n{authors}<style>\n{style}</style>\n</head>\n<body>\n")

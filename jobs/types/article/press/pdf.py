@@ -10,18 +10,18 @@ from pathlib import Path
 from jobs.types.article.press.book import Book, walk
 from jobs.types.article.press.tree import Node
 
-# Wheels that hold nothing but typefaces: Noto Sans CJK (all regions, all weights), Source Sans 3 (for its italics), Source Code Pro.
+# Wheels that hold nothing but typefaces: Noto Sans CJK (all regions, all weights), Source Sans 3, Source Code Pro.
 _FACES = ("manimgx_fonts_cjk", "fontpkg_source_sans_3", "fontpkg_source_code_pro")
-_STANDINS = str.maketrans({"✅": "✔", "❌": "✘", "❎": "✘", "❤": "♥", "❗": "!", "❓": "?", "\ufe0f": "", "\ufe0e": "", "\u20e3": ""})
-_LACKING = re.compile("[\u0700-\u08ff\u0980-\u0e7f\u0f00-\u109f\u1200-\u139f\u1780-\u18af\u2728\u2753-\u2757\U0001f000-\U0001f0ff"
-                      "\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff]")
+_STANDINS = str.maketrans("✅❌❎❤❗❓", "✔✘✘♥!?", "\ufe0e\ufe0f\u20e3")
+_LACKING = re.compile("[\u0700-\u08ff\u0980-\u0e7f\u0f00-\u109f\u1200-\u139f\u1780-\u18af\u2728\u2753-\u2757"
+                      "\U0001f000-\U0001f0ff\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff]")
 _DENSE = re.compile("([\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]+)|([^\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]+)")
 _LONG_WORD = re.compile(r"[!-~]{40}(?=[!-~]{5})")
 _NAMED = 8      # characters that a warning shows
 
 
 def write(book: Book, folder: Path, target: Path, more_faces: Path | None = None) -> list[str]:
-    """Set the book; its pictures lie in `folder`/pictures. What a reader should know of it. RuntimeError when Typst cannot."""
+    """Set the book; its pictures lie in `folder`/pictures. Answers warnings. RuntimeError when Typst cannot."""
     import typst
 
     warnings = _drop_damaged(book, folder)
@@ -38,7 +38,7 @@ def write(book: Book, folder: Path, target: Path, more_faces: Path | None = None
     shutil.copyfile(Path(__file__).with_name("template.typ"), folder / "template.typ")
     faces = [_folder_of(name) for name in _FACES] + ([more_faces] if more_faces else [])
     fonts = typst.Fonts(include_system_fonts=False, font_paths=[str(path) for path in faces])
-    typst.compile(str(folder / "template.typ"), output=str(target), root=str(folder), font_paths=fonts, **_no_packages(folder))
+    typst.compile(str(folder / "template.typ"), output=str(target), font_paths=fonts, **_confined(folder))
     return warnings
 
 
@@ -53,7 +53,7 @@ def _drop_damaged(book: Book, folder: Path) -> list[str]:
         probe = folder / "probe.typ"
         probe.write_text('#image("pictures/" + sys.inputs.name, width: 10pt)', "utf-8")
         try:
-            typst.compile(str(probe), root=str(folder), sys_inputs={"name": name}, font_paths=no_fonts, **_no_packages(folder))
+            typst.compile(str(probe), sys_inputs={"name": name}, font_paths=no_fonts, **_confined(folder))
         except RuntimeError:
             damaged.add(name)
     for node in _nodes(book):
@@ -84,8 +84,9 @@ def _nodes(book: Book) -> Iterator[Node]:
             yield from walk(note)
 
 
-def _no_packages(folder: Path) -> dict[str, str]:
-    return {"package_path": str(folder / "none"), "package_cache_path": str(folder / "none")}
+def _confined(folder: Path) -> dict[str, str]:
+    """Nothing is read but what lies in the folder, and no package is there or fetched."""
+    return {"root": str(folder), "package_path": str(folder / "none"), "package_cache_path": str(folder / "none")}
 
 
 def _folder_of(package: str) -> Path:

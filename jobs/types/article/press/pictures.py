@@ -14,7 +14,8 @@ _KINDS = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "
 _SVG = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:\s|<\?xml[^>]*\?>|<!--.*?-->|<!DOCTYPE[^>\[]*>)*<svg[\s>]", re.DOTALL)
 # Scripts, entities, and everything that would be fetched from elsewhere.
 _ACTIVE = re.compile(rb"<!ENTITY|<\s*(?:\w+:)?(?:script|foreignObject|iframe|handler)\b|\son\w+\s*=|javascript:"
-                     rb"|\bhref\s*=\s*[\"'](?!#|data:image/(?:png|jpeg|gif|webp)[;,])|@import|url\s*\((?!\s*[\"']?#)", re.IGNORECASE)
+                     rb"|\bhref\s*=\s*[\"'](?!#|data:image/(?:png|jpeg|gif|webp)[;,])|@import|url\s*\((?!\s*[\"']?#)",
+                     re.IGNORECASE)
 
 
 class Unusable(Exception):
@@ -42,7 +43,10 @@ class Pictures:
 
     def take(self, source: str) -> Picture:
         """The picture that an article calls `source`. Unusable says why there is none."""
-        path = self._find(source)
+        try:
+            path = self._find(source)
+        except OSError:     # a name that is no name
+            raise Unusable("there is no such file") from None
         if path not in self._taken:
             self._taken[path] = self._take_over(path)
         return self._taken[path]
@@ -81,7 +85,7 @@ class Pictures:
 
 
 def measure(data: bytes) -> tuple[str, int, int]:
-    """Kind (`png`, `jpg`, `gif`, `webp`, `svg`), width and height by the file's own head. Unusable if it is none of these."""
+    """Kind (`png`, `jpg`, `gif`, `webp`, `svg`), width and height by the file's own head. Unusable if it is none."""
     try:
         if data.startswith(b"\x89PNG\r\n\x1a\n"):
             return "png", *_some(struct.unpack(">II", data[16:24]))
@@ -133,8 +137,8 @@ def _webp(data: bytes) -> tuple[int, int]:
 def _svg(data: bytes) -> tuple[int, int]:
     """From width and height in pixels, else from the viewBox, else as browsers have it."""
     tag = data[data.index(b"<svg"):][:4096].partition(b">")[0]
-    given = {name: float(number) for name, number in re.findall(rb"""\s(width|height)\s*=\s*["']([\d.]{1,8})(?:px)?["']""", tag)
-             if re.fullmatch(rb"\d+\.?\d*", number)}
+    sides = re.findall(rb"""\s(width|height)\s*=\s*["'](\d{1,6}(?:\.\d{0,6})?)(?:px)?["']""", tag)
+    given = {name: float(number) for name, number in sides}
     if len(given) == 2:
         width, height = given[b"width"], given[b"height"]
     else:

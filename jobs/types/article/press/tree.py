@@ -1,8 +1,9 @@
 """From Markdown to a tree of plain data, which is all that the three formats are made of.
 
-Raw HTML stays text. A block is a dict with a `kind`: heading (level, id, content), paragraph, plain (in a list without gaps), quote, code (text, language),
-rule, list (ordered, start, items), terms, table (align, head, rows), picture. So is an inline: text, code, emphasis, strong,
-deleted, link (href, or the id `to` of a heading), image, break, note (number, first). `content` holds more of them.
+Raw HTML stays text. A block is a dict with a `kind`: heading (level, id, content), paragraph, plain (a paragraph of a
+list without gaps), quote, code (text, language), rule, list (ordered, start, items), terms, table (align, head, rows),
+picture. So is an inline: text, code, emphasis, strong, deleted, link (href, or the id `to` of a heading), image, break,
+note (number, first). `content` holds more of them.
 """
 
 import re
@@ -24,7 +25,7 @@ Node = dict[str, Any]
 
 @dataclass
 class Article:
-    """One article as a tree. `notes` are its footnotes, each a list of blocks; `anchors` the ids of its headings by slug."""
+    """One article as a tree. `notes` are its footnotes, each a list of blocks; `anchors` ids of headings by slug."""
 
     blocks: list[Node]
     notes: list[list[Node]] = field(default_factory=list)
@@ -64,10 +65,12 @@ class _Builder:
                 yield from self._paragraph(self._inline(node), "plain" if node.hidden else "paragraph")
             case "heading":
                 content = self._inline(node)
-                yield {"kind": "heading", "level": int(node.tag[1]), "id": self._anchor(inlines.plain(content)), "content": content}
+                id = self._anchor(inlines.plain(content))
+                yield {"kind": "heading", "level": int(node.tag[1]), "id": id, "content": content}
             case "fence" | "code_block":
                 language = re.match(r"[\w+#.-]*", node.info.strip().strip("{.}"))[0] if node.type == "fence" else ""
-                yield {"kind": "code", "language": language[:40].lower(), "text": node.content.expandtabs(4).rstrip("\n")}
+                text = node.content.expandtabs(4).rstrip("\n")
+                yield {"kind": "code", "language": language[:40].lower(), "text": text}
             case "blockquote":
                 yield {"kind": "quote", "content": self._blocks(node.children)}
             case "bullet_list" | "ordered_list":
@@ -80,7 +83,8 @@ class _Builder:
                 yield {"kind": "rule"}
 
     def _inline(self, node: SyntaxTreeNode) -> list[Node]:
-        return [made for child in node.children if child.type == "inline" for made in self._inlines.build(child.children)]
+        lines = [child for child in node.children if child.type == "inline"]
+        return [made for line in lines for made in self._inlines.build(line.children)]
 
     def _paragraph(self, content: list[Node], kind: str) -> Iterator[Node]:
         if len(content) == 1 and content[0]["kind"] == "image":
@@ -115,11 +119,12 @@ class _Builder:
 
     def _table(self, node: SyntaxTreeNode) -> Node:
         rows = [row for part in node.children for row in part.children]
-        align = [(re.search(r"left|center|right", str(cell.attrs.get("style", ""))) or [None])[0] for cell in rows[0].children]
+        styles = [str(cell.attrs.get("style", "")) for cell in rows[0].children]
+        align = [style.removeprefix("text-align:") or "left" for style in styles]
         cells = [[self._inline(cell) for cell in row.children] for row in rows]
         return {"kind": "table", "align": align, "head": cells[0], "rows": cells[1:]}
 
-    def _picture(self, source: str, alt: str) -> Picture | None:
+    def _picture(self, source: str) -> Picture | None:
         try:
             return self._take(source)
         except Unusable as reason:
@@ -161,4 +166,5 @@ def new_id(text: str, ids: set[str]) -> str:
 
 def slug_of(text: str) -> str:
     """The name of a heading in addresses, as code hosts make it: lower case, hyphens for spaces, no punctuation."""
-    return "".join(char for char in re.sub(r"\s", "-", text.strip().lower()) if char == "-" or f"a{char}".isidentifier())[:100]
+    joined = re.sub(r"\s", "-", text.strip().lower())
+    return "".join(char for char in joined if char == "-" or f"a{char}".isidentifier())[:100]
