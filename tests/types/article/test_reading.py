@@ -107,7 +107,8 @@ def test_pictures_come_from_the_articles_own_folder_only(tmp_path):
     assert taker.take("./sub/a b.png") == taken
     for source in ("../secret.png", "sub/../../secret.png", "%2e%2e/secret.png", "..\\secret.png", "leads-out.png",
                    str(tmp_path / "secret.png"), "file:///etc/passwd", "https://example.org/x.png",
-                   "//example.org/x.png", "no.png", "none.png", "sub", "", "a\0b", "data:image/png;base64,AA", "x" * 5000):
+                   "//example.org/x.png", "no.png", "none.png", "sub", "", "a\0b", "data:image/png;base64,AA",
+                   "x" * 5000):
         with pytest.raises(pictures.Unusable):
             taker.take(source)
     assert len(list((tmp_path / "taken").iterdir())) == 1
@@ -148,7 +149,8 @@ def test_a_picture_of_too_many_pixels_is_left_out(tmp_path):
 
 @pytest.mark.parametrize("text", [
     ">" * 10_000 + "x", "- " * 10_000 + "x", "*" * 10_000 + "a" + "*" * 10_000, "[" * 10_000, "![" * 5_000,
-    "`" * 10_000, "[^a]" * 2_000 + "\n\n[^a]: x [^a]", "*a **b " * 2_000 + "c** d*" * 2_000, "|a" * 500 + "|\n" + "|-" * 500 + "|\n",
+    "`" * 10_000, "[^a]" * 2_000 + "\n\n[^a]: x [^a]", "*a **b " * 2_000 + "c** d*" * 2_000,
+    "|a" * 500 + "|\n" + "|-" * 500 + "|\n",
     "".join("  " * level + "- a\n" for level in range(200))])
 def test_a_tree_is_never_deep(text):
     article = tree.parse(text, lambda source: None, set())

@@ -86,13 +86,13 @@ def read(articles: list[dict[str, str]], pictures: Pictures, title: str | None =
     book, ids, size = Book(title or "", []), set(), 0
     for done, entry in enumerate(articles):
         told(done, entry["name"])
-        data = Path(entry["path"]).read_bytes()
-        size += len(data)
+        path = Path(entry["path"])
+        size += path.stat().st_size
         if size > MAX_TEXT:
             book.skipped.append((entry["name"], f"all articles together are longer than {MAX_TEXT // 1024**2} MB"))
             continue
         try:
-            chapter = _chapter(entry["name"], decoding.decode(data), pictures, ids)
+            chapter = _chapter(entry["name"], decoding.decode(path.read_bytes()), pictures, ids)
         except decoding.Unreadable as reason:
             book.skipped.append((entry["name"], str(reason)))
             continue
