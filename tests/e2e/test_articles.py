@@ -63,7 +63,7 @@ def test_the_page_works_line_by_line(stack, tmp_path):
     assert run("markdown")["title"] == "笔记"
     book = run("files")
     assert (book["title"], book["articles"], book["warnings"]) == ("Guide", 1, [])
-    alice.finished("1")
+    alice.finished("1", 60)
     run("download")
     assert (tmp_path / "linux.pdf").read_bytes().startswith(b"%PDF-")
 

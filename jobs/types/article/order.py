@@ -66,11 +66,11 @@ def carry_out(job: Context, order: Order) -> Made:
         raise Problem("nothing-to-export", "None of the articles could be read.", errors=[
             {"pointer": "#/payload", "detail": f"{one['part']}: {one['detail']}"} for one in job.skipped])
     if failed or ended.returncode:
-        raise _problem(ended.returncode, failed, ended.stderr_tail, settings)
+        raise fault_of(ended.returncode, failed, ended.stderr_tail, settings)
     return made
 
 
-def _problem(status: int, failed: list[str], stderr: str, settings: Any) -> Exception:
+def fault_of(status: int, failed: list[str], stderr: str, settings: Any) -> Exception:
     """What to tell of a press that left nothing. A failure that is not the articles' fault is worth another attempt."""
     if status == -signal.SIGALRM:
         return _failed(f"It took longer than {settings.render_timeout:g} seconds. {_SHORTER}; "

@@ -24,6 +24,10 @@ def main(folder: Path) -> int:
         return OUT_OF_MEMORY
     except (RuntimeError, RecursionError) as error:     # what Typst says of the template
         tell(failed=str(error).strip().splitlines()[0][:300])
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":        # Typst's own faults come as this, which cannot be imported
+            raise
+        tell(failed="an internal error")
     return 0
 
 
