@@ -107,10 +107,10 @@ def test_what_takes_too_long_fails_with_advice(library, tmp_path):
 def test_what_takes_too_much_memory_fails_with_advice(library, tmp_path, megabytes):
     article = {"name": "a.md", "path": str(library / "long" / "a.md")}
     (tmp_path / "order.json").write_text(json.dumps({
-        "format": "pdf", "title": None, "articles": [article], "folder": None, "files": {}, "fonts": None, "seconds": 600,
-        "memory": megabytes * 1024**2}))
-    ended = subprocess.run([sys.executable, "-m", "jobs.types.article.press", str(tmp_path)], cwd=ROOT, capture_output=True,
-                           text=True)
+        "format": "pdf", "title": None, "articles": [article], "folder": None, "files": {}, "fonts": None,
+        "seconds": 600, "memory": megabytes * 1024**2}))
+    command = [sys.executable, "-m", "jobs.types.article.press", str(tmp_path)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     problem = fault_of(ended.returncode, [], ended.stderr, settings.load({}, render_memory=f"{megabytes}m"))
     assert isinstance(problem, Problem) and problem.slug == "export-render-failed", (ended, problem)
     assert f"more than {megabytes} MB" in problem.detail and "ACCEPTED_RENDER_MEMORY" in problem.detail
