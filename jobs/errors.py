@@ -68,6 +68,8 @@ _KINDS = (
     Kind("result-invalid", 500, "The result is not valid JSON", "The job type returned something that cannot be written as JSON. Tell its author."),
     Kind("result-too-large", 500, "The result is too large", "The job type should leave an artifact instead. The operator can raise ACCEPTED_MAX_RESULT."),
     Kind("parts-failed", 500, "Some parts could not be done", "The result holds what was done; errors names each part that was not, and why."),
+    Kind("source-differs", 422, "The source is not what was expected", "Compare the digest that you gave with the publisher's; the detail says what came."),
+    Kind("command-failed", 422, "The command failed", "The detail has its last line and the log has the rest. Change the parameters, or ask the operator."),
     Kind("source-unavailable", 424, "The source could not be fetched", "Check that the address answers and try again."),
     Kind("source-codec-unsupported", 422, "The source cannot be decoded", "Send a file with a stream that ffmpeg can decode, of video or, for the rendition audio, of sound; the detail says what was found."),
     Kind("source-unreadable", 422, "The source cannot be read", "Send a picture (PNG, JPEG, TIFF, WebP) or a PDF that opens without a password; the detail says what was found."),

@@ -189,6 +189,7 @@ TABLE = (
     Row("FONTS_DIR", "", folder, "Folder with more typefaces for the PDFs of article.export, for scripts and emoji that the bundled ones lack."),
     Row("RENDER_TIMEOUT", "2m", duration, "How long article.export may take to set its articles."),
     Row("RENDER_MEMORY", "1g", size, "How much memory article.export may take to set its articles."),
+    Row("COMMANDS", "", str, "TOML file with the operator's commands, each a job type command.NAME."),
     Row("DRILLS", "1", switch, "Offer demo.drill, the job type that plays any fate."),
     Row("ISOLATE", "0", switch, "Fork a fresh process for every job instead of reusing a warm one."),
     Row("PUBLIC_METRICS", "0", switch, "Serve /metrics without a key."),

@@ -4,7 +4,6 @@ Every address of every answer of the resolver is checked, at every attempt, and 
 address, never to a name; so a name that changes its answer between check and use gains nothing.
 """
 
-import hashlib
 import http.client
 import queue
 import socket
@@ -12,24 +11,17 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from email.message import Message
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
-from pathlib import Path
-from urllib.parse import quote, unquote, urljoin
 
 import urllib3
 
 from jobs import clock
 from jobs.addresses import Address, AllowList, BadTarget, Target, parse_url, refusal
 from jobs.connections import Timer, Unreachable, connection_to, network
-from jobs.errors import Problem, Retry
+from jobs.errors import Problem
 
-MAX_REDIRECTS = 5
 RESOLVE_TIMEOUT = 5.0
-_CHUNK = 65536
-_REDIRECTS = {301, 302, 303, 307, 308}
-_WORTH_REPEATING = {408, 425, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True)
@@ -39,16 +31,6 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """A whole download: bytes, media type (without parameters, or None), a harmless file name, hex SHA-256."""
-
-    size: int
-    media_type: str | None
-    name: str
-    sha256: str
 
 
 def system_resolver(host: str, port: int) -> list[str]:
@@ -135,29 +117,6 @@ class Guard:
         finally:
             connection.close()
 
-    def fetch(self, url: str, to: Path, *, max_bytes: int, timeout: float,
-              on_progress: Callable[[int, int | None], None] | None = None) -> Fetched:
-        """Download `url` into the file `to`, following up to five redirects, each checked like the first address.
-
-        `on_progress(bytes so far, total or None)` is called for every part; what it raises ends the download. Problem
-        `target-forbidden`, `too-large` (over `max_bytes`) or `source-unavailable`; Retry when a later attempt may do.
-        Nothing is left in `to` unless all of it arrived.
-        """
-        deadline = clock.monotonic() + timeout
-        try:
-            for _ in range(MAX_REDIRECTS + 1):
-                with self.stream("GET", url, headers={"Accept-Encoding": "identity"},
-                                 timeout=deadline - clock.monotonic()) as (response, _timer):
-                    location = response.headers.get("Location")
-                    if response.status in _REDIRECTS and location:
-                        url = _follow(url, location)
-                        continue
-                    _judge(response)
-                    return _save(response, to, max_bytes, on_progress or (lambda done, total: None), url)
-        except Unreachable as error:
-            raise Retry(reason=str(error)) from error
-        raise Problem("source-unavailable", f"The source redirected more than {MAX_REDIRECTS} times.")
-
     def _parse(self, url: str) -> Target:
         try:
             return parse_url(url)
@@ -197,59 +156,3 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _forbidden(detail: str) -> Problem:
     return Problem("target-forbidden", detail)
-
-
-def _follow(url: str, location: str) -> str:
-    """Where a Location leads (RFC 9110, section 10.2.2); what should have been percent-encoded in it is."""
-    try:
-        return urljoin(url, quote(location.encode("latin-1", "replace"), safe="%/:?#[]@!$&'()*+,;=~"))
-    except ValueError:
-        raise Problem("source-unavailable", "The source redirects to an address that cannot be read.") from None
-
-
-def _judge(response: urllib3.response.BaseHTTPResponse) -> None:
-    if response.status in _WORTH_REPEATING:
-        raise Retry(retry_after(response.headers), f"The source answered {response.status}.")
-    if response.status not in (200, 203):
-        raise Problem("source-unavailable", f"The source answered {response.status}.")
-
-
-def _save(response, to: Path, max_bytes: int, on_progress: Callable, url: str) -> Fetched:
-    coded = response.headers.get("Content-Encoding", "identity").lower() != "identity"
-    length = response.headers.get("Content-Length", "")
-    total = int(length) if length.isdecimal() and not coded else None
-    digest, done = hashlib.sha256(), 0
-    try:
-        with to.open("wb") as file:
-            for part in _parts(response):
-                done += len(part)
-                if max(done, total or 0) > max_bytes:
-                    raise Problem("too-large", f"The source is larger than {max_bytes} bytes.")
-                digest.update(part)
-                file.write(part)
-                on_progress(done, total)
-    except BaseException:
-        to.unlink(missing_ok=True)
-        raise
-    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower() or None
-    return Fetched(done, media_type, _name(response.headers.get("Content-Disposition"), url), digest.hexdigest())
-
-
-def _parts(response) -> Iterator[bytes]:
-    """The body, decoded where the server coded it although it was asked not to."""
-    parts = response.stream(_CHUNK, decode_content=True)
-    while True:
-        with network("The source"):
-            part = next(parts, None)
-        if part is None:
-            return
-        yield part
-
-
-def _name(disposition: str | None, url: str) -> str:
-    """A file name without a path: from Content-Disposition (RFC 6266), else the end of the URL, else `download`."""
-    message = Message()
-    message["Content-Disposition"] = disposition or ""
-    given = message.get_filename() or unquote(parse_url(url).path.partition("?")[0])
-    name = "".join(c for c in given.replace("\\", "/").rpartition("/")[2] if c.isprintable()).strip(" .")
-    return name[-200:] or "download"

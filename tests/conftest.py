@@ -29,8 +29,18 @@ def _lacking(what: str):
     pytest.skip(what)
 
 
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):     # one of several processes that share the run
+        session.config.workeroutput["left_out"] = sorted(_left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    _left_out.update(getattr(node, "workeroutput", {}).get("left_out", ()))
+
+
 def pytest_unconfigure(config):
-    if _left_out:
+    if _left_out and not hasattr(config, "workerinput"):
         print("Left out: " + "; ".join(sorted(_left_out)))
 
 

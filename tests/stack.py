@@ -94,11 +94,11 @@ class Api(requests.Session):
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def finished(self, id: str, timeout: float = 30) -> dict:
+    def finished(self, id: str, timeout: float = 60) -> dict:
         """The job once it is terminal."""
         return self.reached(id, TERMINAL, timeout)
 
-    def reached(self, id: str, statuses: set[str], timeout: float = 30) -> dict:
+    def reached(self, id: str, statuses: set[str], timeout: float = 60) -> dict:
         """The job once its status is one of `statuses`."""
         return wait_for(lambda: (job := self.job(id))["status"] in statuses and job, timeout, f"job {id}: {statuses}")
 
@@ -127,7 +127,7 @@ class Stack:
                                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                     preexec_fn=partial(tie_to_parent, os.getpid()))     # no orphan of a killed test run
 
-    def start(self, timeout: float = 30) -> Self:
+    def start(self, timeout: float = 60) -> Self:
         """Start and wait until /readyz is good and nothing is degraded."""
         self.process = self.command("start", "--verbose")
         try:
@@ -139,7 +139,7 @@ class Stack:
         self.settings["port"] = self.url.rpartition(":")[2]
         return self
 
-    def stop(self, signum: int = signal.SIGTERM, timeout: float = 30) -> int:
+    def stop(self, signum: int = signal.SIGTERM, timeout: float = 60) -> int:
         """Signal the supervisor, wait for its end, and return its exit code. A stopped stack stays stopped."""
         if self.process is None:
             return 0

@@ -167,6 +167,8 @@ def compact(value: Any) -> str:
 def _inputs(caller: Caller, declared: JobType, payload: Mapping[str, Any], at: str) -> tuple[int, ...]:
     """The artifacts that the payload names, each readable by the caller; addresses elsewhere pass the guard."""
     found = []
+    for name in sorted(declared.sources & payload.keys()):
+        site().guard.check_url(payload[name], pointer=f"{at}/{name}")
     for name in sorted(declared.inputs & payload.keys()):
         several = isinstance(payload[name], list)
         for number, url in enumerate(payload[name] if several else [payload[name]]):

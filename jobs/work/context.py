@@ -14,6 +14,7 @@ from typing import IO, Any, TypeVar
 
 from jobs import clock
 from jobs.db import Database, Row
+from jobs.downloads import Fetched
 from jobs.settings import Settings
 from jobs.work import command, inputs, outputs
 from jobs.work.alarm import Alarm, JobCancelled
@@ -92,10 +93,8 @@ class Context:
         """A temporary folder of this attempt, made at the first use and removed after the job."""
         if self._workdir is None:
             folder = workdir_of(self.settings, self._row.id, self._row.attempt)
-            for left in folder.parent.glob(f"{self._row.id}-*"):    # by an attempt whose worker was killed with it
-                shutil.rmtree(left, ignore_errors=True)
-            folder.mkdir(parents=True)
-            self._workdir = folder
+            shutil.rmtree(folder, ignore_errors=True)
+            self._workdir = self.private(folder)
         return self._workdir
 
     # Telling
@@ -182,6 +181,11 @@ class Context:
         self.check()
         return outputs.folder(self, name)
 
+    def artifact_of(self, path: Path, name: str, media_type: str | None = None, sha256: str | None = None) -> Any:
+        """Make a finished file, one in the workdir, an artifact without a copy; `.id`, `.href`, `.url`, `.expires_at`."""
+        self.check()
+        return outputs.whole_file(self, path, name, media_type, sha256)
+
     def open_input(self, source: str | int) -> Path:
         """A local file with what `source` names: an artifact's id or url, or an http(s) address. Only to be read.
 
@@ -200,6 +204,12 @@ class Context:
         self.check()
         return inputs.fetch(self, url, to, max_bytes)
 
+    def fetch_on(self, url: str) -> tuple[Path, Fetched]:
+        """Download an http(s) address with its progress told, going on from where an earlier attempt at this job, or the
+        job that this one retries, broke off on this machine."""
+        self.check()
+        return inputs.fetch_on(self, url)
+
     def run_process(self, argv: list[str], *, on_line: Callable[[str], None] | None = None, cwd: Path | None = None,
                     env: dict[str, str] | None = None, check: bool = True, log: bool = True) -> command.Finished:
         """Run a program; it is killed with the job. `on_line` gets each line of its output, its errors go to the log.
@@ -216,6 +226,12 @@ class Context:
         """Hold the time-out off for something that must not be left half done."""
         with self._alarm.held():
             yield
+
+    def private(self, folder: Path) -> Path:
+        """A folder among the working ones, made for nobody but us if it is not there."""
+        for each in (folder.parent, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
     def scratch(self, name: str) -> Path:
         """A path in the workdir that nothing else uses; its name ends like `name`."""

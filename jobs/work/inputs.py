@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 from jobs.artifacts import names, records
 from jobs.artifacts.store import open_store
 from jobs.db import Row
+from jobs.downloads import Fetched, download
 from jobs.errors import Problem
 from jobs.targets import Guard
 
@@ -60,7 +61,26 @@ def _stored(job: "Context", number: int) -> Path:
 def fetch(job: "Context", url: str, to: Path | None = None, max_bytes: int | None = None) -> Path:
     """See `Context.fetch`."""
     target = to or job.scratch("download")
-    Guard(job.settings.allowed_targets).fetch(
-        url, target, max_bytes=max_bytes or job.settings.max_upload, timeout=job._row.timeout,
-        on_progress=lambda done, total: job.check())
+    download(Guard(job.settings.allowed_targets), url, target, max_bytes=max_bytes or job.settings.max_upload,
+             timeout=job._row.timeout, on_progress=lambda done, total: job.check())
     return target
+
+
+def fetch_on(job: "Context", url: str) -> tuple[Path, Fetched]:
+    """See `Context.fetch_on`."""
+    kept = _kept(job, job._row.id)
+    earlier = job._row.retry_of and _kept(job, job._row.retry_of)
+    if earlier and earlier.is_dir() and not kept.exists():
+        earlier.rename(kept)
+    target = job.private(kept) / "download"
+    got = download(Guard(job.settings.allowed_targets), url, target, max_bytes=job.settings.max_upload,
+                   timeout=job._row.timeout, on_progress=job.progress, resume=True)
+    whole = job.scratch("download")
+    target.rename(whole)
+    kept.rmdir()
+    return whole, got
+
+
+def _kept(job: "Context", job_id: int) -> Path:
+    """Where what one attempt has fetched waits for the next; swept after an hour in which nobody touched it."""
+    return job.settings.data_dir / "work" / f"{job_id}-kept"

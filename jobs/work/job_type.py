@@ -57,6 +57,7 @@ class JobType:
     extra: str | None = None
     secrets: frozenset[str] = field(default=frozenset())
     inputs: frozenset[str] = field(default=frozenset())
+    sources: frozenset[str] = field(default=frozenset())
 
     def judge(self, payload: Mapping[str, Any], settings: Settings) -> None:
         """Let `check` look at a loaded payload, and at the settings if it takes them. Problem or ValidationError."""
@@ -92,7 +93,8 @@ def job_type(name: str, *, payload: Mapping[str, fields.Field] | Schema | type[S
     """Declare the decorated function as a job type.
 
     `payload` maps names to marshmallow fields. A field's metadata may say `secret=True` (covered wherever the job is
-    shown) or `input=True` (names an upload, an artifact or an http(s) address). The function's docstring describes the
+    shown) or `input=True` (names an upload, an artifact or an http(s) address) or `source=True` (an http(s) address
+    that the job will fetch). The function's docstring describes the
     type; `title` is its short name for people. The other keywords are the members of `JobType`.
     """
 
@@ -106,10 +108,11 @@ def job_type(name: str, *, payload: Mapping[str, fields.Field] | Schema | type[S
         schema = _schema(name, payload)
         description = (handler.__doc__ or "").strip()
         marked = {mark: frozenset(_shown(key, value) for key, value in schema.fields.items() if value.metadata.get(mark))
-                  for mark in ("secret", "input")}
+                  for mark in ("secret", "input", "source")}
         try:
             return JobType(name=name, handler=handler, schema=schema, title=title or name.replace(".", " ").capitalize(),
-                           description=description, secrets=marked["secret"], inputs=marked["input"], **options)
+                           description=description, secrets=marked["secret"], inputs=marked["input"],
+                           sources=marked["source"], **options)
         except TypeError as error:
             raise DeclarationError(f"Job type {name!r}: {error}") from None
 

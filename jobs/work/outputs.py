@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING
 
 from jobs.artifacts import publish
@@ -34,6 +35,17 @@ def file(job: "Context", name: str, media_type: str | None) -> Iterator[IO]:
         out.close()
     with job.whole():
         _publish(job, out, path, name, media_type=media_type, sha256=raw.digest(path))
+
+
+def whole_file(job: "Context", path: Path, name: str, media_type: str | None, sha256: str | None) -> SimpleNamespace:
+    """See `Context.artifact_of`."""
+    if sha256 is None:
+        with path.open("rb") as source:
+            sha256 = hashlib.file_digest(source, "sha256").hexdigest()
+    out = SimpleNamespace()
+    with job.whole():
+        _publish(job, out, path, name, media_type=media_type or publish.media_type_of(name), sha256=sha256)
+    return out
 
 
 @contextmanager
