@@ -166,8 +166,9 @@ class Horse:
         left = traces.left()
         if left:
             return f"{row.type} {row.id} left changed: {', '.join(left)}"
-        if self._settings.isolate:
-            return "isolate"
+        return "isolate" if self._settings.isolate else self._worn(row)
+
+    def _worn(self, row: Row) -> str | None:
         if process.memory() - self._memory > MEMORY:
             return f"it grew too much; the last job was {row.type} {row.id}"
         return f"{JOBS} jobs" if self._jobs >= JOBS else None

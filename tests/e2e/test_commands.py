@@ -79,7 +79,7 @@ def alice(server):
 
 
 def log(client, job) -> list[str]:
-    return client.get(f"/v1/jobs/{job['id']}/logs").text.splitlines()
+    return [line["line"] for line in client.get(f"/v1/jobs/{job['id']}/logs").json()["lines"]]
 
 
 def test_parameters_become_single_words_and_the_environment_is_bare(alice):
@@ -162,7 +162,7 @@ def test_each_command_has_a_form_and_a_schema(alice):
 @pytest.mark.needs("curl", "tar")
 @pytest.mark.parametrize("page", ["commands.md", "fetch.md"])
 def test_the_commands_of_the_page_work(stack, page, tmp_path):
-    stack.settings["commands"] = ROOT / "examples/commands.toml"
+    stack.settings["commands"] = str(ROOT / "examples/commands.toml")
     stack.start()
     client, text = stack.session("reader"), (ROOT / "docs" / page).read_text("utf-8")
     (tmp_path / "notes.txt").write_text("a note")

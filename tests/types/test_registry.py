@@ -8,9 +8,9 @@ from jobs.work.job_type import DeclarationError, job_type
 
 
 def test_heavy_types_run_one_at_a_time_unless_the_operator_says_otherwise():
-    assert load_registry(settings.load({})).limits == {"video.transcode": 1, "ocr.read": 1}
+    assert load_registry(settings.load({})).limits == {"video.transcode": 1, "ocr.read": 1, "url.fetch": 4}
     changed = load_registry(settings.load({}, concurrency="video.transcode=3, ocr.read=0, demo.drill=2"))
-    assert changed.limits == {"video.transcode": 3, "demo.drill": 2}
+    assert changed.limits == {"video.transcode": 3, "demo.drill": 2, "url.fetch": 4}
     assert (changed.get("video.transcode").concurrency, changed.get("ocr.read").concurrency) == (3, None)
 
 

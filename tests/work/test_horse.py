@@ -12,7 +12,6 @@ from jobs.work import process
 from jobs.work.channel import Channel
 from jobs.work.horse import JOBS, MEMORY, Horse
 from jobs.work.job_type import Registry
-from jobs.work.traces import Traces
 from tests.core import given
 
 
@@ -65,9 +64,9 @@ def test_one_that_was_not_committed_is_made_again(horse, db):
 
 
 def test_a_horse_retires_after_so_many_jobs_and_when_it_has_grown(horse, db):
-    row, traces = given.running(db), Traces()
-    assert horse._reason_to_retire(row, traces) is None
-    horse._jobs = JOBS - 1
-    assert horse._reason_to_retire(row, traces) == f"{JOBS} jobs"
+    row = given.running(db)
+    assert horse._worn(row) is None
+    horse._jobs = JOBS
+    assert horse._worn(row) == f"{JOBS} jobs"
     horse._jobs, horse._memory = 0, process.memory() - MEMORY - 1
-    assert horse._reason_to_retire(row, traces) == f"it grew too much; the last job was {row.type} {row.id}"
+    assert horse._worn(row) == f"it grew too much; the last job was {row.type} {row.id}"
