@@ -11,17 +11,25 @@ from types import ModuleType
 from jobs.settings import Settings
 from jobs.work.job_type import DeclarationError, JobType, Registry
 
-BUILT_IN = ("video", "ocr", "article")
+BUILT_IN = ("video", "ocr", "article", "report")
 DRILLS = ("drill",)
 
 
 def load_registry(settings: Settings) -> Registry:
-    """The built-in types and those found in the folders of ACCEPTED_JOB_MODULES. DeclarationError says what is wrong."""
+    """The built-in types and those found in the folders of ACCEPTED_JOB_MODULES.
+
+    DeclarationError or SettingsError says what is wrong.
+    """
     names = BUILT_IN + (DRILLS if settings.drills else ())
-    modules = [import_module(f"jobs.types.{name}") for name in names]
+    types = [found for name in names for found in _built_in(import_module(f"jobs.types.{name}"), settings)]
     for folder in settings.job_modules:
-        modules += _load_folder(Path(folder).expanduser())
-    return Registry(_limited([found for module in modules for found in declared_in(module)], settings))
+        types += [found for module in _load_folder(Path(folder).expanduser()) for found in declared_in(module)]
+    return Registry(_limited(types, settings))
+
+
+def _built_in(module: ModuleType, settings: Settings) -> list[JobType]:
+    """What a module declares: at its top, or by `declare(settings)` where the settings have a say in it."""
+    return module.declare(settings) if hasattr(module, "declare") else declared_in(module)
 
 
 def declared_in(module: ModuleType) -> list[JobType]:
