@@ -121,7 +121,6 @@ def test_xlsx_never_holds_a_formula_or_a_link(tmp_path):
 
 
 def test_xlsx_goes_on_on_another_sheet(tmp_path):
-    """The limit is Excel's own in the whole run of bench/reports.py; 1,048,577 rows are too slow to be written here."""
     batches = [[(number,) for number in range(start, start + 4)] for start in (0, 4, 8)]
     data, writer = write(tmp_path, "xlsx", ["n"], *batches, rows=6)
     sheets = read_xlsx(data)
@@ -129,6 +128,18 @@ def test_xlsx_goes_on_on_another_sheet(tmp_path):
     assert [row[0] for rows in sheets.values() for row in rows[1:]] == list(range(12))
     assert all(rows[0] == ["n"] for rows in sheets.values())
     assert writer.sheets == [{"name": "orders 1", "rows": 5}, {"name": "orders 2", "rows": 5}, {"name": "orders 3", "rows": 2}]
+
+
+def test_xlsx_splits_1_048_577_rows_over_two_sheets(tmp_path):
+    """Most are empty, which is quick; bench/reports.py --sheets does it with a number in each."""
+    total, last = 1_048_577, 1_048_576      # rows of the report; of a sheet, the line of names included
+    told = {0: "first", last - 2: "last of the first sheet", last - 1: "first of the second", total - 1: "last"}
+    batches = ([(told.get(number),) for number in range(start, min(start + 5000, total))] for start in range(0, total, 5000))
+    data, writer = write(tmp_path, "xlsx", ["n"], *batches)
+    assert writer.sheets == [{"name": "orders 1", "rows": last - 1}, {"name": "orders 2", "rows": 2}] and writer.rows == total
+    first, second = read_xlsx(data).values()
+    assert len(first) == last and [row for row in first if row != [""]] == [["n"], ["first"], ["last of the first sheet"]]
+    assert first[-1] == ["last of the first sheet"] and second == [["n"], ["first of the second"], ["last"]]
 
 
 def test_xlsx_of_exactly_one_sheet_has_no_empty_second(tmp_path):

@@ -124,3 +124,14 @@ def test_a_killed_worker_leaves_nothing_and_the_next_attempt_succeeds(tmp_path):
         assert row.status == "succeeded" and row.attempt >= 2 and json.loads(row.result)["rows"] == 1000, row.error
         assert desk.file(row).decode("utf-8-sig").splitlines()[1000] == "1000,row 1000"
         wait_for(lambda: not desk.folders(job), 60, "the temporary folders to be gone")
+
+
+@pytest.mark.extra("parquet", "pyarrow")
+@pytest.mark.parametrize("format", ["xlsx", "parquet"])
+def test_the_other_formats_leave_the_process_as_it_was(desk, format):
+    horse = desk.horse
+    job = desk.export("orders", format=format)
+    assert job.status == "succeeded" and desk.file(job)[:4] == {"xlsx": b"PK\3\4", "parquet": b"PAR1"}[format]
+    assert json.loads(job.result)["sheets"] == ([{"name": "orders 1", "rows": 3}] if format == "xlsx" else None)
+    desk.export("orders")
+    assert desk.horse == horse, desk.house.text()
