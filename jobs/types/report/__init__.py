@@ -9,8 +9,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validate
 
-from jobs import Context, Problem, Retry, job_type
-from jobs.errors import StorageUnavailable
+from jobs import Context, Problem, job_type
 from jobs.settings import Settings
 from jobs.types.report import formats, own_jobs, values
 from jobs.types.report.data_file import read_sources
@@ -73,10 +72,7 @@ def export(job: Context, catalogue: Catalogue, source: str, query: str, params: 
 def _copy(job: Context, rows: Rows, writer: formats.Writer) -> None:
     """Every row, a batch at a time."""
     job.progress(0, rows.total, stage="writing rows")
-    try:
-        for batch in rows.batches:
-            writer.write([values.column(cells) for cells in zip(*batch, strict=True)])
-            writer.rows += len(batch)
-            job.progress(writer.rows, rows.total)
-    except StorageUnavailable as error:
-        raise Retry(problem=Problem("source-unavailable", f"The server's own database cannot be read: {error}")) from error
+    for batch in rows.batches:
+        writer.write([values.column(cells) for cells in zip(*batch, strict=True)])
+        writer.rows += len(batch)
+        job.progress(writer.rows, rows.total)

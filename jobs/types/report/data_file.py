@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from marshmallow import ValidationError
 
@@ -79,13 +80,12 @@ def _source(name: str, table: dict[str, Any], faults: list[str]) -> Source:
 
 def _timeout(value: Any) -> float:
     try:
-        return duration(str(value)) or _fail("timeout is at least one millisecond.")
+        seconds = duration(str(value))
     except ValueError as error:
         raise _Fault(f"timeout: {error}.") from None
-
-
-def _fail(text: str) -> Any:
-    raise _Fault(text)
+    if seconds < 0.001:
+        raise _Fault("timeout is at least 1ms.")
+    return seconds
 
 
 def _url(text: str) -> str:
@@ -94,7 +94,7 @@ def _url(text: str) -> str:
         found = os.environ.get(match[1])
         if found is None:
             raise _Fault(f"url names ${{{match[1]}}}, which is not in the environment; export it before the start.")
-        return found if match[0] == text else _quoted(found)
+        return found if match[0] == text else quote(found, safe="")
 
     url = re.sub(r"\$\{(\w+)\}", value, text)
     url = re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
@@ -117,11 +117,6 @@ def _is_there(module: str) -> bool:
         return find_spec(module) is not None
     except (ImportError, ValueError):
         return False
-
-
-def _quoted(text: str) -> str:
-    from urllib.parse import quote
-    return quote(text, safe="")
 
 
 def _query(name: str, table: dict[str, Any]) -> Query:

@@ -59,11 +59,18 @@ def _open(job: "Context", _: Source, query: Query, values: dict[str, Any]) -> It
     for name in given.keys() & {"since", "until"}:
         given[name] = clock.wire(given[name])
     where = " AND ".join(["purged_at IS NULL", *(_CONDITIONS[name] for name in given)])
-    try:
+    with _answering():
         if query.name == "by-type":
-            yield _by_type(job.records, where, given)
+            rows = _by_type(job.records, where, given)
         else:
-            yield _each(job.records, _FAILED if query.name == "failed" else _ALL, where, given)
+            rows = _each(job.records, _FAILED if query.name == "failed" else _ALL, where, given)
+    yield rows
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
     except StorageUnavailable as error:
         raise Retry(problem=Problem("source-unavailable", f"The server's own database does not answer: {error}")) from error
 
@@ -78,8 +85,12 @@ def _each(records: Reader, columns: dict[str, Callable[[Row], Any]], where: str,
 
     def batches() -> Iterator[list[tuple]]:
         after = 0
-        while page := records.all(f"SELECT {_READ} FROM jobs WHERE {where} AND id > :after AND id <= :last "
-                                  f"ORDER BY id LIMIT {_PAGE}", after=after, last=last, **given):
+        while True:
+            with _answering():
+                page = records.all(f"SELECT {_READ} FROM jobs WHERE {where} AND id > :after AND id <= :last "
+                                   f"ORDER BY id LIMIT {_PAGE}", after=after, last=last, **given)
+            if not page:
+                return
             after = page[-1].id
             yield [tuple(value(row) for value in columns.values()) for row in page]
 
