@@ -76,6 +76,9 @@ _KINDS = (
     Kind("source-too-large", 422, "The source is too large to be read", "Send a smaller picture or fewer pages; the detail names the limit."),
     Kind("export-render-failed", 422, "The export could not be rendered", "The detail says why, and what to change: export fewer or shorter articles at once, or ask the operator for more time or memory."),
     Kind("nothing-to-export", 422, "There is nothing to export", "Send Markdown that can be read, or name a topic that has articles."),
+    Kind("report-query-failed", 500, "The source refused the query", "The detail holds the source's own words. Tell the operator, whose file declares the query."),
+    Kind("report-query-slow", 504, "The query took too long", "Narrow it by its parameters, or ask the operator for a longer timeout of the source or a faster query."),
+    Kind("report-format-missing", 422, "The format is not available here", "Choose another format, or ask the operator to install what the detail names."),
     Kind("drill-failed", 422, "The drill failed as asked", "It was told to fail; nothing is wrong."),
 )
 KINDS = {kind.slug: kind for kind in _KINDS}
@@ -109,10 +112,14 @@ class Problem(Exception):
 
 
 class Retry(Exception):
-    """The attempt did not work out, but a later one may. `after` seconds from now, else by the usual backoff."""
+    """The attempt did not work out, but a later one may. `after` seconds from now, else by the usual backoff.
 
-    def __init__(self, after: float | None = None, reason: str | None = None):
-        super().__init__(reason or "The job asked to be tried again.")
+    `problem` is what the job ends with when no attempts are left; without it `retry-requested` with the reason.
+    """
+
+    def __init__(self, after: float | None = None, reason: str | None = None, problem: Problem | None = None):
+        self.problem = problem or Problem("retry-requested", reason or "The job asked to be tried again.")
+        super().__init__(str(self.problem))
         self.after = after
 
 

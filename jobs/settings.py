@@ -184,7 +184,7 @@ TABLE = (
     Row("ALLOWED_TARGETS", "", words, "Hosts, CIDRs, or either with :port, that outbound requests may reach although they are not public."),
     Row("CORS_ORIGINS", "", origins, "Origins whose pages may call the API; * for any, without credentials."),
     Row("JOB_MODULES", "", words, "Folders with the team's own job types, one Python file each."),
-    Row("DATA_SOURCES", "", str, "File that names the data sources of report.export."),
+    Row("DATA_SOURCES", "", str, "TOML file with the data sources and queries of report.export."),
     Row("ARTICLES_DIR", "", folder, "Folder with the articles of article.export: a folder of Markdown files for each topic."),
     Row("FONTS_DIR", "", folder, "Folder with more typefaces for the PDFs of article.export, for scripts and emoji that the bundled ones lack."),
     Row("RENDER_TIMEOUT", "2m", duration, "How long article.export may take to set its articles."),

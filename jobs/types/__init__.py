@@ -11,7 +11,7 @@ from types import ModuleType
 from jobs.settings import Settings
 from jobs.work.job_type import DeclarationError, JobType, Registry
 
-BUILT_IN = ("video", "ocr", "article", "fetch", "command")
+BUILT_IN = ("video", "ocr", "article", "report", "fetch", "command")
 DRILLS = ("drill",)
 
 

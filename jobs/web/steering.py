@@ -88,7 +88,7 @@ def prepare_retry(row: Row, overrides: Mapping[str, Any], caller: Caller | None 
             "tags": bodies.parse(row.tags.encode()), "timeout": row.timeout, "maxAttempts": row.max_attempts}
     payload = bodies.parse((row.payload_private or row.payload).encode())
     fresh = submissions.prepare(caller or auth.caller(), submissions.find_type(row.type), payload,
-                                kept | dict(overrides), at="#/payload")
+                                kept | dict(overrides), at="#/payload", again=True)
     return replace(fresh, owner=row.owner, retry_of=row.id, resource_id=row.resource_id)
 
 

@@ -70,8 +70,11 @@ def find_type(name: str) -> JobType:
 
 
 def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[str, Any], at: str = "#",
-            options_at: str = "#") -> Submission:
-    """Judge a payload and its options, both as they came; nothing is stored. Problems 422 with pointers below `at`."""
+            options_at: str = "#", again: bool = False) -> Submission:
+    """Judge a payload and its options, both as they came; nothing is stored. Problems 422 with pointers below `at`.
+
+    `again`: the payload is that of an earlier job and stays as it is, whoever repeats it.
+    """
     if declared.unavailable:
         raise Problem("type-unavailable", declared.unavailable)
     chosen, faults = schemas.judge(schemas.Options(), dict(options), options_at)
@@ -84,8 +87,10 @@ def prepare(caller: Caller, declared: JobType, payload: Any, options: Mapping[st
     settings = site().settings
     try:
         declared.judge(loaded, settings)
+        completed = declared.complete(payload, caller) if declared.complete else payload
     except ValidationError as error:
         raise Problem("invalid-payload", errors=schemas.pointers(error.messages, at)) from None
+    payload = payload if again else completed
     start_within = chosen.get("queue_ttl") or declared.queue_ttl or round(settings.queue_ttl)
     first_start = max(clock.wire(clock.now()), chosen.get("not_before") or "")
     shown = schemas.cover(declared.schema, payload)

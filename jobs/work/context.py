@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from jobs import clock
-from jobs.db import Database, Row
+from jobs.db import Database, Reader, Row
 from jobs.downloads import Fetched
 from jobs.settings import Settings
 from jobs.work import command, inputs, outputs
@@ -219,7 +219,12 @@ class Context:
         self.check()
         return command.run(self, argv, on_line=on_line, cwd=cwd, env=env, check=check, log=log)
 
-    # For the modules beside this one
+    # For our own modules
+
+    @property
+    def records(self) -> Reader:
+        """The server's own records, to be read a page at a time."""
+        return self._db.read()
 
     @contextmanager
     def whole(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from marshmallow import RAISE, Schema, fields
 
+from jobs.core.access import Caller
 from jobs.settings import Settings
 
 OPTIONS = ("priority", "callbackUrl", "notBefore", "maxAttempts", "timeout", "queueTtl", "tags")
@@ -52,6 +53,7 @@ class JobType:
     resource: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     check: Callable[..., None] | None = None
     at_start: Callable[[Settings], None] | None = None
+    complete: Callable[[Mapping[str, Any], Caller], Mapping[str, Any]] | None = None
     cleanup: Callable[..., Any] | None = None
     requires: tuple[str, ...] = ()
     extra: str | None = None

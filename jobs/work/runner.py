@@ -40,7 +40,7 @@ def _run(row: Row, job: Context, kind: JobType, alarm: Alarm) -> Outcome | None:
     except Problem as problem:
         return Failed(problem)
     except Retry as retry:
-        return Again(Problem("retry-requested", str(retry)), backoff(row.attempt) if retry.after is None else retry.after)
+        return Again(retry.problem, backoff(row.attempt) if retry.after is None else retry.after)
     except AttemptLost:
         return None
     except JobCancelled:

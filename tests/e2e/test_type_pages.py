@@ -1,4 +1,4 @@
-"""docs/video.md and docs/ocr.md: their command lines work in the order in which they stand there."""
+"""docs/video.md, docs/ocr.md and docs/reports.md: their command lines work in the order in which they stand there."""
 
 import json
 import re
@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from jobs import settings
+from jobs.types.report.data_file import read_sources
 from tests.clips import clip  # noqa: F401
 from tests.scans import LINES, scans  # noqa: F401
 from tests.stack import ROOT
@@ -78,3 +80,20 @@ def test_the_page_about_reading(alice, scans, tmp_path):  # noqa: F811
     example = json.loads(re.sub(r"//.*", "", example))
     assert list(example) == list(result) and example["pages"][0].keys() == result["pages"][0].keys()
     assert [one.keys() for one in example["files"]] == [one.keys() for one in result["files"]]
+
+
+def test_the_page_about_reports(alice, tmp_path, monkeypatch):
+    reader = Reader("reports.md", alice, tmp_path)
+    job, resource = map(json.loads, reader.type_all()[1:])
+    result = job["result"]
+    assert job["status"] == "succeeded" and {name: resource[name] for name in result} == result
+    example = re.search(r"```jsonc\n// GET \S+\n(.*?)```", reader.text, re.DOTALL)[1]
+    assert list(json.loads(re.sub(r"\s//.*", "", example))) == list(result)
+    columns = alice.get(result["artifact"] + "/content").content.decode("utf-8-sig").splitlines()[0].split(",")
+    assert f"| `all` | job | {', '.join(f'`{name}`' for name in columns)} |" in reader.text
+
+    (tmp_path / "sources.toml").write_text(re.search(r"```toml\n(.*?)```", reader.text, re.DOTALL)[1], "utf-8")
+    monkeypatch.setenv("SHOP_PASSWORD", "secret")
+    [shop] = read_sources(settings.load({}, data_sources=tmp_path / "sources.toml"))
+    assert list(shop.queries["orders"].params) == ["since", "status"]
+    assert all((ROOT / f"requirements-{word}.txt").exists() for word in re.findall(r"\./run install (\w+)", reader.text))
