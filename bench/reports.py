@@ -1,11 +1,11 @@
-"""CSV export against a bare `csv.writer` loop over the same cursor; with --sheets also the split of 1,048,577 rows in XLSX.
+"""CSV export against a bare `csv.writer` loop over the same cursor; with --sheets the split of 1,048,577 rows in XLSX.
 
     python bench/reports.py [rounds]        about 20 s for each round
     python bench/reports.py --sheets        one or two minutes
 
 Prints one JSON object. `export` is our pipeline with its checks of every cell, without the count and without a server;
-`bare` reads the same streamed result row by row; `driver` reads the driver's own cursor, without SQLAlchemy. Each ratio is
-theirs over ours in seconds of CPU (the machine is shared): 1 means that our care costs nothing. Best of each.
+`bare` reads the same streamed result row by row; `driver` reads the driver's own cursor, without SQLAlchemy. Each ratio
+is theirs over ours in seconds of CPU (the machine is shared): 1 means that our care costs nothing. Best of each.
 """
 
 import csv
@@ -50,8 +50,8 @@ def main(rounds: int) -> None:
             for way, function in (("export", export), ("bare", bare), ("driver", driver)):
                 spent[way].append(timed(function, folder))
     best = {way: min(seconds) for way, seconds in spent.items()}
-    print(json.dumps({"rows": ROWS} | {way: round(seconds, 2) for way, seconds in best.items()} | {
-        "ratio to bare": round(best["bare"] / best["export"], 3), "ratio to driver": round(best["driver"] / best["export"], 3)}))
+    ratios = {f"ratio to {way}": round(best[way] / best["export"], 3) for way in ("bare", "driver")}
+    print(json.dumps({"rows": ROWS} | {way: round(seconds, 2) for way, seconds in best.items()} | ratios))
 
 
 def timed(function, folder: Path) -> float:

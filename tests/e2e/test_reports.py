@@ -1,4 +1,4 @@
-"""Reports through the whole running server, which lacks the extra for Parquet: who may export what, and what is refused."""
+"""Reports through the whole running server, which lacks the extra for Parquet: who may what, and what is refused."""
 
 import csv
 import io
@@ -38,7 +38,7 @@ def server(tmp_path_factory):
         library.executemany("INSERT INTO books VALUES (?, ?)", [(1, "Faust"), (2, "=1+1"), (3, "红楼梦")])
     library.close()
     with pytest.MonkeyPatch.context() as outside:
-        outside.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder / "lacking"), os.environ.get("PYTHONPATH")])))
+        outside.setenv("PYTHONPATH", str(folder / "lacking"), prepend=os.pathsep)
         with Stack(folder, data_sources=folder / "sources.toml", lease="60", grace="60") as stack:
             yield stack
 
@@ -174,7 +174,8 @@ def test_the_form_offers_what_there_is(alice):
 
 
 def test_a_file_with_a_fault_stops_the_start(tmp_path):
-    (tmp_path / "sources.toml").write_text('[sources.shop]\nurl = "sqlite:////srv/a.db"\nqueries.a.sql = "DROP TABLE a"\n')
+    text = '[sources.shop]\nurl = "sqlite:////srv/a.db"\nqueries.a.sql = "DROP TABLE a"\n'
+    (tmp_path / "sources.toml").write_text(text)
     stack = Stack(tmp_path, data_sources=tmp_path / "sources.toml")
     assert stack.command("start").wait(60) == 3
     assert stack.output().strip() == (f"ACCEPTED_DATA_SOURCES: {tmp_path / 'sources.toml'}: source 'shop', query 'a': "

@@ -32,7 +32,8 @@ def declare(settings: Settings) -> list[JobType]:
     catalogue = Catalogue([own_jobs.SOURCE, *read_sources(settings)])
     payload = {
         "source": fields.Str(required=True, validate=Sources(catalogue), metadata={
-            "title": "Source", "description": "A data source that the operator has named. `jobs`: this server's own jobs."}),
+            "title": "Source",
+            "description": "A data source that the operator has named. `jobs`: this server's own jobs."}),
         "query": fields.Str(required=True, metadata={
             "title": "Query", "description": f"One of the source's queries. {catalogue.overview()}"}),
         "params": fields.Dict(keys=fields.Str(), load_default=dict, metadata={
@@ -40,7 +41,8 @@ def declare(settings: Settings) -> list[JobType]:
         "format": fields.Str(load_default="csv", validate=_Format(list(formats.FORMATS)), metadata={"title": "Format"}),
     }
 
-    @job_type("report.export", title="Export a report", collection="reports", payload=payload, complete=catalogue.complete,
+    @job_type("report.export", title="Export a report", collection="reports", payload=payload,
+              complete=catalogue.complete, cancellation="transactional",
               resource=lambda asked: {name: asked[name] for name in ("source", "query", "format")})
     def export_report(job: Context, source: str, query: str, params: dict[str, Any], format: str) -> dict[str, Any]:
         """Write all rows of a named query to one file: CSV, XLSX, Parquet or JSON Lines."""
@@ -49,7 +51,8 @@ def declare(settings: Settings) -> list[JobType]:
     return [export_report]
 
 
-def export(job: Context, catalogue: Catalogue, source: str, query: str, params: Mapping[str, Any], format: str) -> dict[str, Any]:
+def export(job: Context, catalogue: Catalogue, source: str, query: str, params: Mapping[str, Any],
+           format: str) -> dict[str, Any]:
     """Read, write, tell. Problems: what the source refuses; Retry: it does not answer."""
     try:
         chosen = catalogue.choose(source, query, params)

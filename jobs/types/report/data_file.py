@@ -100,7 +100,8 @@ def _url(text: str) -> str:
     url = re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
     found = re.match(r"([a-z0-9]+)(?:\+([a-z0-9_]+))?://", url)
     if not found:
-        raise _Fault("url is no SQLAlchemy URL; write such as sqlite:////srv/shop.db or postgresql://reader:${PASSWORD}@host/shop.")
+        raise _Fault("url is no SQLAlchemy URL; write such as sqlite:////srv/shop.db or "
+                     "postgresql://reader:${PASSWORD}@host/shop.")
     dialect, driver = found.groups()
     if dialect == "sqlite" and not re.match(r"sqlite(\+pysqlite)?:///[^:?]", url):
         raise _Fault("url names no SQLite file; write sqlite:////srv/shop.db (four slashes: an absolute path).")
@@ -131,8 +132,8 @@ def _query(name: str, table: dict[str, Any]) -> Query:
     params = {key: _param(key, inner) for key, inner in _tables(table, "params").items()}
     asked = set(_ASKED.findall(sql))
     if lacking := sorted(asked - params.keys()):
-        raise _Fault(f"the SQL names :{lacking[0]}, which is not declared; add [….params] {lacking[0]} = {{ type = \"text\" }}, "
-                     f"or write \\:{lacking[0]} if the colon is part of the SQL.")
+        raise _Fault(f"the SQL names :{lacking[0]}, which is not declared; "
+                     f"add [….params] {lacking[0]} = {{ type = \"text\" }}, or write \\:{lacking[0]} if the colon is part of the SQL.")
     if idle := sorted(params.keys() - asked):
         raise _Fault(f"the parameter {idle[0]!r} is not used; write :{idle[0]} in the SQL or remove it.")
     return Query(name, sql, params, table.get("count", True))
@@ -157,7 +158,8 @@ def _param(name: str, table: Any) -> Param:
         if default is not None:
             param.field().deserialize(default)
     except ValidationError as error:
-        raise _Fault(f"parameter {name!r}: default or choices do not fit its type: {' '.join(map(str, error.messages))}") from None
+        told = " ".join(map(str, error.messages))
+        raise _Fault(f"parameter {name!r}: default or choices do not fit its type: {told}") from None
     except _Fault as fault:
         raise _Fault(f"parameter {name!r}: {fault}") from None
     return param

@@ -1,4 +1,4 @@
-"""The server's own jobs as a data source, read a page at a time: a long read would keep SQLite's log from being reset."""
+"""The server's own jobs as a data source, read a page at a time: a long read would keep SQLite's log from a reset."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -36,14 +36,15 @@ def _problem(row: Row) -> str | None:
 
 
 _ALL = {
-    "id": lambda row: row.id, "type": lambda row: row.type, "status": lambda row: row.status, "owner": lambda row: row.owner,
-    "queue": lambda row: row.queue, "priority": lambda row: str(Priority.of(row.priority)),
+    "id": lambda row: row.id, "type": lambda row: row.type, "status": lambda row: row.status,
+    "owner": lambda row: row.owner, "queue": lambda row: row.queue, "priority": lambda row: str(Priority.of(row.priority)),
     "tags": lambda row: json.loads(row.tags), "attempts": lambda row: row.attempt, "created_at": _time("created_at"),
     "started_at": _time("started_at"), "finished_at": _time("finished_at"), "resource": lambda row: row.resource,
     "retry_of": lambda row: row.retry_of, "problem": _problem}
 _FAILED = {name: _ALL[name] for name in ("id", "type", "owner", "attempts", "created_at", "finished_at", "problem")} | {
     "title": _of_error("title"), "detail": _of_error("detail")}
-_READ = "id, type, status, owner, queue, priority, tags, attempt, created_at, started_at, finished_at, resource, retry_of, error"
+_READ = """id, type, status, owner, queue, priority, tags, attempt, created_at, started_at, finished_at, resource,
+    retry_of, error"""
 _COUNTED = {"queued": Status.QUEUED, "running": Status.RUNNING, "succeeded": Status.SUCCEEDED, "failed": Status.FAILED,
             "cancelled": Status.CANCELLED, "partial_success": Status.PARTIAL}
 
@@ -51,7 +52,8 @@ _COUNTED = {"queued": Status.QUEUED, "running": Status.RUNNING, "succeeded": Sta
 @contextmanager
 def _open(job: "Context", _: Source, query: Query, values: dict[str, Any]) -> Iterator[Rows]:
     """The jobs that the submission may see: its owner's, or, as was written down when it was accepted, more."""
-    given = {name: value for name, value in values.items() if value is not None} | {"owner": values["owner"] or job.owner}
+    given = {name: value for name, value in values.items() if value is not None}
+    given.setdefault("owner", job.owner)
     if given["owner"] == EVERYBODY:
         del given["owner"]
     if query.name == "failed":
@@ -72,7 +74,8 @@ def _answering() -> Iterator[None]:
     try:
         yield
     except StorageUnavailable as error:
-        raise Retry(problem=Problem("source-unavailable", f"The server's own database does not answer: {error}")) from error
+        detail = f"The server's own database does not answer: {error}"
+        raise Retry(problem=Problem("source-unavailable", detail)) from error
 
 
 SOURCE = Source("jobs", {query.name: query for query in (
@@ -98,8 +101,11 @@ def _each(records: Reader, columns: dict[str, Callable[[Row], Any]], where: str,
 
 
 def _by_type(records: Reader, where: str, given: dict[str, Any]) -> Rows:
-    counts = ", ".join(f"sum(CASE WHEN status = '{status}' THEN 1 ELSE 0 END) AS {name}" for name, status in _COUNTED.items())
+    counts = ", ".join(f"sum(CASE WHEN status = '{status}' THEN 1 ELSE 0 END) AS {name}"
+                       for name, status in _COUNTED.items())
     rows = records.all(f"SELECT type, count(*) AS jobs, {counts}, min(created_at) AS first, max(created_at) AS last "
                        f"FROM jobs WHERE {where} GROUP BY type ORDER BY type", **given)
-    found = [(row.type, row.jobs, *(row[name] for name in _COUNTED), clock.parse(row.first), clock.parse(row.last)) for row in rows]
-    return Rows(["type", "jobs", *_COUNTED, "first_created_at", "last_created_at"], len(found), [found] if found else [])
+    found = [(row.type, row.jobs, *(row[name] for name in _COUNTED), clock.parse(row.first), clock.parse(row.last))
+             for row in rows]
+    names = ["type", "jobs", *_COUNTED, "first_created_at", "last_created_at"]
+    return Rows(names, len(found), [found] if found else [])

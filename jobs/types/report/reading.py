@@ -29,7 +29,8 @@ _CONNECT = 10            # seconds
 _TOO_SLOW = {"57014", 3024, 1969}      # PostgreSQL's SQLSTATE, and the numbers of MySQL and MariaDB
 _NO_FAULT_OF_SQL = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 _MAKE_READ_ONLY = {
-    "postgresql": ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET statement_timeout = {ms}", "SET TIME ZONE 'UTC'"),
+    "postgresql": ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET statement_timeout = {ms}",
+                   "SET TIME ZONE 'UTC'"),
     "mysql": ("SET SESSION TRANSACTION READ ONLY", "SET SESSION max_execution_time = {ms}"),
     "mariadb": ("SET SESSION TRANSACTION READ ONLY", "SET SESSION max_statement_time = {ms} / 1000")}
 
@@ -43,7 +44,8 @@ def open_(job: "Context", source: Source, query: Query, values: dict[str, Any]) 
     try:
         engine = asking.engine()
     except ArgumentError:
-        raise Problem("report-query-failed", f"No dialect of SQLAlchemy is installed for the url of {source.name}.") from None
+        detail = f"SQLAlchemy has no dialect for the url of {source.name}."
+        raise Problem("report-query-failed", detail) from None
     try:
         with engine.connect() as connection, asking.watched(connection.connection.driver_connection):
             asking.step()
@@ -78,8 +80,10 @@ class _Asking:
 
         url = make_url(self._source.url)
         dialect = url.get_backend_name()
-        given: dict[str, Any] = {"connect_args": {"connect_timeout": _CONNECT}} if url.drivername == "postgresql+psycopg" else {}
-        if dialect == "sqlite":
+        given: dict[str, Any] = {}
+        if url.get_driver_name() in ("psycopg", "psycopg2"):
+            given = {"connect_args": {"connect_timeout": _CONNECT}}
+        elif dialect == "sqlite":
             given = {"creator": lambda: _sqlite(url.database)}
         engine = create_engine(url, poolclass=NullPool, hide_parameters=True, **given)
 
@@ -96,7 +100,7 @@ class _Asking:
 
     @contextmanager
     def watched(self, connection: Any) -> Iterator[None]:
-        """Stop the query from another thread when it takes too long or the job is cancelled, and when the job is left."""
+        """Have another thread stop the query when it takes too long or the job is cancelled."""
         stop = getattr(connection, "cancel_safe", None) or getattr(connection, "interrupt", lambda: None)
         over = threading.Event()
 
@@ -163,7 +167,8 @@ class _Asking:
         """What a fault of the database means for the job."""
         name, query = self._source.name, self._query.name
         if self._is_lost(error):
-            return Retry(problem=Problem("source-unavailable", f"The source {name} does not answer: {self._told(error)}"))
+            detail = f"The source {name} does not answer: {self._told(error)}"
+            return Retry(problem=Problem("source-unavailable", detail))
         if not self._slow:
             self._job.check()       # it may have been stopped because the job was cancelled
         number = getattr(error.orig, "sqlstate", None) or (error.orig.args or [None])[0]
@@ -173,8 +178,8 @@ class _Asking:
         return Problem("report-query-failed", f"The source {name} refused {query}: {self._told(error)}")
 
     def _is_lost(self, error: "DBAPIError") -> bool:
-        code = getattr(error.orig, "sqlite_errorcode", None)
-        return not self._connected or error.connection_invalidated or (code is not None and code & 0xFF in _NO_FAULT_OF_SQL)
+        code = getattr(error.orig, "sqlite_errorcode", None) or 0
+        return not self._connected or error.connection_invalidated or code & 0xFF in _NO_FAULT_OF_SQL
 
     def _told(self, error: "DBAPIError") -> str:
         """The database's own words, in one line, without the password of the source."""

@@ -68,7 +68,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a query gives: the names of its columns, how many rows there are (None: unknown), and the rows themselves."""
+    """What a query gives: the names of its columns, the number of its rows (None: unknown), and the rows themselves."""
 
     names: list[str]
     total: int | None
@@ -86,7 +86,8 @@ class Query:
 
     def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A value for every parameter. ValidationError."""
-        schema = Schema.from_dict({name: param.field() for name, param in self.params.items()}, name="Params")(unknown=RAISE)
+        members = {name: param.field() for name, param in self.params.items()}
+        schema = Schema.from_dict(members, name="Params")(unknown=RAISE)
         schema.error_messages = schema.error_messages | {"unknown": self._takes()}
         defaults = {name: param.default for name, param in self.params.items() if param.default is not None}
         return schema.load(defaults | dict(given))

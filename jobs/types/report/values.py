@@ -1,7 +1,7 @@
 """What databases hand out, brought down to a few kinds of value that every format knows.
 
-After `column` a cell is None, bool, int, float, Decimal, str, bytes, date, datetime (in UTC, or without a zone) or time.
-A column is looked at as a whole: nearly always one kind fills it, and then no cell is touched.
+After `column` a cell is None, bool, int, float, Decimal, str, bytes, date, datetime (in UTC, or without a zone) or
+time. A column is looked at as a whole: nearly always one kind fills it, and then no cell is touched.
 """
 
 import json

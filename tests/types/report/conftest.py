@@ -59,7 +59,8 @@ url = "{down}"
 [sources.down.queries.one]
 sql = "SELECT 1 AS one"
 """
-NUMBERS = "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < {last}) SELECT {what} FROM n"
+NUMBERS = ("WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < {last}) "
+           "SELECT {what} FROM n")
 LAST = "(SELECT rows FROM size)"
 SQLITE = {
     "writing": "WITH more(id) AS (SELECT 9) INSERT INTO orders (id) SELECT id FROM more",
@@ -73,7 +74,8 @@ POSTGRES = {
     "brooding": "SELECT pg_sleep(3600)"}
 TABLES = ("CREATE TABLE orders (id INTEGER, customer TEXT, placed {instant})", "CREATE TABLE size (rows BIGINT)",
           "INSERT INTO size VALUES (1000)",
-          "INSERT INTO orders VALUES (1, 'Ada', '2026-01-01 10:00:00'), (2, '=Bob', '2026-02-01 10:00:00'), (3, NULL, NULL)")
+          "INSERT INTO orders VALUES (1, 'Ada', '2026-01-01 10:00:00'), (2, '=Bob', '2026-02-01 10:00:00')",
+          "INSERT INTO orders VALUES (3, NULL, NULL)")
 
 
 class Desk:
@@ -94,7 +96,8 @@ class Desk:
 
     def ask(self, query, source="shop", format="csv", max_attempts=1, **params):
         """Submit; the job's id."""
-        return self.house.submit("report.export", max_attempts=max_attempts, source=source, query=query, format=format, params=params)
+        return self.house.submit("report.export", max_attempts=max_attempts, source=source, query=query, format=format,
+                                 params=params)
 
     def export(self, query, **given):
         """The finished job."""
@@ -126,8 +129,11 @@ class Desk:
     def writing(self, id):
         """Wait until the running job has written something."""
         self.house.running(id)
-        return wait_for(lambda: [file for folder in self.folders(id) for file in folder.rglob("*.csv") if file.stat().st_size],
-                        60, "the first rows")
+
+        def begun():
+            return [file for folder in self.folders(id) for file in folder.rglob("*.csv") if file.stat().st_size]
+
+        return wait_for(begun, 60, "the first rows")
 
     @property
     def horse(self):

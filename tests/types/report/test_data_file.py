@@ -25,6 +25,8 @@ since = { type = "date", default = 2026-01-01 }
 least = { type = "number" }
 status = { type = "text", optional = true, choices = ["open", "paid"] }
 """
+HEAD = "[sources.shop.queries"
+URL = "sqlite:////srv/shop.db"
 QUERY = '[sources.shop]\nurl = "sqlite:////srv/shop.db"\n[sources.shop.queries.orders]\n'
 
 
@@ -87,14 +89,14 @@ FAULTS = {
     "a default beside the choices": (QUERY + "sql = 'SELECT :x'\nparams.x = { type = 'text', default = 'c', choices = ['a'] }",
                                      "parameter 'x': default or choices do not fit"),
     "a parameter that is no table": (QUERY + "sql = 'SELECT :x'\nparams.x = 'text'", "write such as x = { type = \"text\" }"),
-    "a bad timeout": (QUERY.replace("[sources.shop.q", "timeout = 'long'\n[sources.shop.q") + "sql = 'SELECT 1'", "timeout: write a duration"),
-    "owners as text": (QUERY.replace("[sources.shop.q", "owners = 'alice'\n[sources.shop.q") + "sql = 'SELECT 1'", "owners is a list"),
-    "no URL": (QUERY.replace("sqlite:////srv/shop.db", "/srv/shop.db") + "sql = 'SELECT 1'", "url is no SQLAlchemy URL"),
-    "SQLite in memory": (QUERY.replace("sqlite:////srv/shop.db", "sqlite://") + "sql = 'SELECT 1'", "url names no SQLite file"),
-    "no driver": (QUERY.replace("sqlite:////srv/shop.db", "mysql://h/d") + "sql = 'SELECT 1'", "write such as mysql+DRIVER://"),
-    "a driver that is not there": (QUERY.replace("sqlite:////srv/shop.db", "mysql+nosuchdriver://h/d") + "sql = 'SELECT 1'",
+    "a bad timeout": (QUERY.replace(HEAD, "timeout = 'long'\n" + HEAD) + "sql = 'SELECT 1'", "timeout: write a duration"),
+    "owners as text": (QUERY.replace(HEAD, "owners = 'alice'\n" + HEAD) + "sql = 'SELECT 1'", "owners is a list"),
+    "no URL": (QUERY.replace(URL, "/srv/shop.db") + "sql = 'SELECT 1'", "url is no SQLAlchemy URL"),
+    "SQLite in memory": (QUERY.replace(URL, "sqlite://") + "sql = 'SELECT 1'", "url names no SQLite file"),
+    "no driver": (QUERY.replace(URL, "mysql://h/d") + "sql = 'SELECT 1'", "write such as mysql+DRIVER://"),
+    "a driver that is not there": (QUERY.replace(URL, "mysql+nosuchdriver://h/d") + "sql = 'SELECT 1'",
                                    "the driver nosuchdriver is not installed: name it in requirements-team.txt"),
-    "a variable that is not there": (QUERY.replace("sqlite:////srv/shop.db", "${NO_SUCH_URL}") + "sql = 'SELECT 1'",
+    "a variable that is not there": (QUERY.replace(URL, "${NO_SUCH_URL}") + "sql = 'SELECT 1'",
                                      "url names ${NO_SUCH_URL}, which is not in the environment"),
 }
 

@@ -207,7 +207,7 @@ def test_parquet_widens_the_schema_when_something_new_comes(tmp_path, monkeypatc
         assert table.column("n").to_pylist() == read
 
 
-@pytest.mark.parametrize("format", [name if name != "parquet" else pytest.param(name, marks=parquet_extra) for name in FORMATS])
+@pytest.mark.parametrize("format", ["csv", "jsonl", "xlsx", pytest.param("parquet", marks=parquet_extra)])
 def test_a_report_without_rows_still_has_its_columns(tmp_path, format):
     data, writer = write(tmp_path, format, ["a", "b"])
     found = {"csv": lambda: read_csv(data), "jsonl": lambda: data, "xlsx": lambda: read_xlsx(data),

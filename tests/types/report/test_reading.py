@@ -9,7 +9,7 @@ import pytest
 from tests.types.report.conftest import sqlite_desk
 from tests.work.house import wait_for
 
-HOSTILE = ["'; DROP TABLE orders; --", "' OR '1'='1", ":least", "%s %(x)s {0}", "\\", "Robert'); DELETE FROM orders;--", "世界"]
+HOSTILE = ["'; DROP TABLE orders; --", "' OR '1'='1", ":least", "%s %(x)s {0}", "\\", "x'); DELETE FROM orders;--", "世界"]
 
 
 def test_rows_come_in_their_order_with_their_result(desk):
@@ -44,13 +44,13 @@ def test_columns_of_one_name_are_told_apart(desk):
 
 
 def test_a_query_that_writes_fails_and_has_written_nothing(desk):
-    before = desk.sql("SELECT count(*) FROM orders"), desk.dialect == "sqlite" or desk.sql("SELECT last_value, is_called FROM numbers")
+    look = "SELECT count(*) FROM orders" if desk.dialect == "sqlite" else "SELECT last_value, is_called FROM numbers"
+    before = desk.sql(look)
     job = desk.export("writing")
     slug, detail = desk.problem(job)
     assert (job.status, slug) == ("failed", "report-query-failed")
-    assert "read-only transaction" in detail or "attempt to write a readonly database" in detail or "not authorized" in detail, detail
-    assert before == (desk.sql("SELECT count(*) FROM orders"),
-                      desk.dialect == "sqlite" or desk.sql("SELECT last_value, is_called FROM numbers"))
+    assert {"sqlite": "attempt to write a readonly database", "postgresql": "read-only transaction"}[desk.dialect] in detail
+    assert desk.sql(look) == before
 
 
 def test_a_query_that_the_database_refuses_says_why(desk):

@@ -36,7 +36,7 @@ class Writer:
 
 @dataclass(frozen=True)
 class Format:
-    """`home` is the module and class that write it; `needs` a package that must be installed, by the extra of that name."""
+    """`home` is the module and class that write it; `needs` a package that `./run install EXTRA` brings."""
 
     media_type: str
     home: str

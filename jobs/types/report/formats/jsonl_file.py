@@ -11,7 +11,7 @@ _AS_THEY_ARE = frozenset({type(None), bool, int, str})
 
 
 class JsonLinesWriter(Writer):
-    """Whole numbers have all their digits; decimals are text, so that no reader rounds them; NaN and infinity are null."""
+    """Whole numbers keep all digits; decimals are text, so that no reader rounds them; NaN and infinity are null."""
 
     def write(self, columns: list[Column]) -> None:
         encode, names = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode, self.names

@@ -1,8 +1,8 @@
 """Parquet, whose schema stands before the first row, out of rows that show only as they come what they hold.
 
-Rows are written with the narrowest schema that holds what has come so far. When something comes that does not fit, a new
-piece with a wider schema begins; in the end several pieces are copied into one file with the widest. That is rare: most
-databases keep to one type in a column.
+Rows are written with the narrowest schema that holds what has come so far. When something comes that does not fit, a
+new piece with a wider schema begins; in the end several pieces are copied into one file with the widest. That is rare:
+most databases keep to one type in a column.
 """
 
 import shutil
@@ -135,7 +135,8 @@ class ParquetWriter(Writer):
         """Write what waits, in a new piece if the one that is open is too narrow."""
         if not self._batches:
             return
-        cells = [[cell for columns in self._batches for cell in columns[place].cells] for place in range(len(self.names))]
+        cells = [[cell for columns in self._batches for cell in columns[place].cells]
+                 for place in range(len(self.names))]
         kinds = list(self._kinds)
         for columns in self._batches:
             kinds = [wider(kind, kind_of(column)) for kind, column in zip(kinds, columns, strict=True)]

@@ -1,4 +1,4 @@
-"""XLSX in constant memory: rows go to temporary files, text is never a formula, and a long report has several sheets."""
+"""XLSX in constant memory: rows go to temporary files, text is no formula, and a long report has several sheets."""
 
 import math
 from collections.abc import Callable
@@ -46,7 +46,8 @@ class XlsxWriter(Writer):
     def complete(self) -> None:
         self._book.close()
         self.warnings += [
-            f"{name}: {number} cell{'s were' if number > 1 else ' was'} cut to {CHARACTERS} characters, the first in row {first}."
+            f"{name}: {number} cell{'s were' if number > 1 else ' was'} cut to {CHARACTERS} characters, "
+            f"the first in row {first}."
             for name, (number, first) in self._cut.items()]
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
