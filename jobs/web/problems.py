@@ -5,7 +5,8 @@ import re
 import uuid
 
 from flask import Flask, Response, current_app, g, render_template, request
-from werkzeug.exceptions import HTTPException
+from flask.globals import request_ctx
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from jobs.errors import KINDS, Problem, StorageFull, StorageUnavailable, StorageUnknown
 from jobs.web.auth import public
@@ -71,11 +72,23 @@ def problem_list():
 def _from_http(error: HTTPException) -> Response:
     if error.code is None or error.code < 400:
         return error.get_response()  # a redirect of the router
+    if isinstance(error, MethodNotAllowed) and _leads_nowhere(error):
+        return respond(not_found())
     kept = ("Allow", "Retry-After", "WWW-Authenticate")
     headers = {name: value for name, value in error.get_headers() if name in kept}
     slug = _BY_STATUS.get(error.code, "bad-request" if error.code < 500 else "internal-error")
     detail = None if error.code in (404, 405) else error.description    # Werkzeug's own words say less than our help
     return respond(Problem(slug, detail, status=error.code, headers=headers))
+
+
+def _leads_nowhere(error: MethodNotAllowed) -> bool:
+    """Whether with any other method the path would lead to a view that only refuses: then there is nothing here."""
+    adapter = request_ctx.url_adapter
+    try:
+        views = [current_app.view_functions[adapter.match(method=method)[0]] for method in error.valid_methods or ()]
+    except HTTPException:
+        return False
+    return bool(views) and all(getattr(view, "only_refuses", False) for view in views)
 
 
 def _storage_full(error: StorageFull) -> Response:

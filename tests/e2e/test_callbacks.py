@@ -99,7 +99,7 @@ def test_an_endpoint_follows_a_job_to_its_end(server, receiver):
 
 @pytest.mark.parametrize("target", ["http://169.254.169.254/x", "http://10.0.0.1/", "http://[::1]:1/", "http://2130706433/"])
 def test_a_submission_with_a_callback_inside_leaves_nothing_behind(server, target):
-    dave = server.session("dave")
+    dave = server.session("dave-outside")      # whose jobs are none of another test's
     answer = dave.post("/v1/jobs", json={"type": "demo.drill", "payload": {}, "callbackUrl": target})
     assert (answer.status_code, answer.json()["type"].rpartition("/")[2]) == (422, "target-forbidden")
     assert answer.json()["errors"][0]["pointer"] == "#/callbackUrl"

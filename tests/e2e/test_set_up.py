@@ -126,7 +126,7 @@ def test_the_tests_requirements_come_with_the_tests(checkout):
     assert code == 0, output
     assert [line.split()[-1] for line in checkout.asked()] == ["venv", "requirements.txt", "requirements-test.txt", "one"]
     checkout.run("test")
-    assert checkout.asked() == ["-m pytest"]
+    assert checkout.asked() == ["-m pytest -n 2 --dist loadfile"]
 
 
 def test_extras_are_added_by_name(checkout):

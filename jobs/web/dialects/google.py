@@ -81,6 +81,9 @@ def refuse(name: str, verb: str, parent: str | None = None) -> Response:
     raise not_found()
 
 
+refuse.only_refuses = True      # so that another method finds nothing there either
+
+
 @blueprint.get("/v1/operations")
 @blueprint.get("/v1/<path:parent>/operations")
 def list_operations(parent: str | None = None) -> Response:

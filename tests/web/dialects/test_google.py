@@ -46,6 +46,12 @@ def test_delete_forgets_what_is_done_and_refuses_what_is_active(alice):
     assert alice.get(f"/v1/jobs/{job['id']}").status_code == 410
 
 
+@pytest.mark.parametrize("path", ["/v1/artifacts/6:x", "/v1/artifacts/6:%25", "/v1/nothing:x", "/v1/jobs/1:no-such-verb"])
+def test_where_no_verb_is_there_is_nothing_for_any_method(alice, path):
+    assert [alice.request(method, path).status_code for method in ("GET", "PUT", "DELETE", "POST")] == [404] * 4
+    assert alice.get("/v1/jobs/1:cancel").status_code == 405       # where one is, there is something
+
+
 def test_wait_answers_the_end_or_how_things_stand_never_an_error(alice):
     parked = in_state(alice, "queued")
     early = alice.post(f"/v1/operations/{parked['id']}:wait", json={"timeout": "0.2s"})
