@@ -4,13 +4,11 @@ A broken download of a source that names a strong version of itself is resumed w
 13.1.5 and 14.2): the source then sends the rest, or all of it again when it has changed.
 """
 
-import hashlib
-import json
 import re
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from email.message import Message
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import quote, unquote, urljoin
 
@@ -20,122 +18,118 @@ from jobs import clock
 from jobs.addresses import parse_url
 from jobs.connections import Unreachable, network
 from jobs.errors import Problem, Retry
+from jobs.partials import Partial, version_of
 from jobs.targets import Guard, retry_after
 
 MAX_REDIRECTS = 5
+LONGEST_WAIT = 86400.0      # seconds; a source may ask for years
 _CHUNK = 65536
 _REDIRECTS = {301, 302, 303, 307, 308}
 _WORTH_REPEATING = {408, 425, 429, 500, 502, 503, 504}
-_SETTLED = 60       # seconds that a Last-Modified must lie back to name one version only (RFC 9110, section 8.8.2.2)
+_OWN_CODING = (".gz", ".tgz", ".svgz")      # files that are gzip themselves; servers like to call that their coding
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]{1,100}/[\w!#$&^.+-]{1,100}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A whole download: bytes, media type (without parameters, or None), a harmless file name, hex SHA-256."""
+    """A whole download: bytes, media type (without parameters, or None), a harmless file name, hex SHA-256.
+
+    `resumed`: it begins with what an earlier try had left.
+    """
 
     size: int
     media_type: str | None
     name: str
     sha256: str
+    resumed: bool = False
 
 
 def download(guard: Guard, url: str, to: Path, *, max_bytes: int, timeout: float,
-             on_progress: Callable[[int, int | None], None] = lambda done, total: None, resume: bool = False) -> Fetched:
+             on_progress: Callable[[int, int | None], None] = lambda done, total: None, resume: bool = False,
+             earlier: Iterable[Path] = ()) -> Fetched:
     """Download `url` into the file `to`, following up to five redirects, each checked like the first address.
 
     `on_progress(bytes so far, total or None)` is called for every part; what it raises ends the download. Problem
     `target-forbidden`, `too-large` (over `max_bytes`) or `source-unavailable`; Retry when a later attempt may do.
     Nothing is left in `to` unless all of it arrived; with `resume`, what arrived stays there, with a note beside it, as far
-    as the source lets a later call with the same `to` go on from it.
+    as the source lets a later call with the same `to`, or with that among `earlier`, go on from it.
     """
-    deadline, held, first = clock.monotonic() + timeout, _Held(to, url, resume), url
-    hops = 0
-    while hops <= MAX_REDIRECTS:
-        headers = {"Accept-Encoding": "identity", **held.headers}
-        try:
-            with guard.stream("GET", url, headers=headers, timeout=deadline - clock.monotonic()) as (response, _timer):
-                location = response.headers.get("Location")
-                if response.status in _REDIRECTS and location:
-                    url, hops = _follow(url, location), hops + 1
-                elif held.size and (response.status == 416 or response.status == 206 and not held.continues(response)):
-                    held.drop()     # what we have the beginning of is no longer there: all of it, then
-                    url, hops = first, 0
-                else:
-                    _judge(response, held)
-                    return _save(response, held, max_bytes, on_progress, url)
-        except Unreachable as error:
-            raise Retry(reason=str(error)) from error
-    raise Problem("source-unavailable", f"The source redirected more than {MAX_REDIRECTS} times.")
+    deadline, at, hops = clock.monotonic() + timeout, url, 0
+    with Partial(to, url, resume, [to, *earlier]) as partial:
+        while hops <= MAX_REDIRECTS:
+            headers = {"Accept-Encoding": "identity", **partial.headers}
+            try:
+                with guard.stream("GET", at, headers=headers, timeout=deadline - clock.monotonic()) as (response, _timer):
+                    location = response.headers.get("Location")
+                    if response.status in _REDIRECTS and location:
+                        at, hops = _follow(at, location), hops + 1
+                        continue
+                    fetched = _receive(response, partial, max_bytes, on_progress, at)
+            except Unreachable as error:
+                raise _later(str(error)) from error
+            if fetched:
+                return fetched
+            at, hops = url, 0
+        raise Problem("source-unavailable", f"The source redirected more than {MAX_REDIRECTS} times.")
 
 
-class _Held:
-    """What an earlier call left of a download, and the note that says which version of the source it is."""
-
-    def __init__(self, path: Path, url: str, resumes: bool):
-        self.path, self._url, self._resumes = path, url, resumes
-        self._note = path.with_name(path.name + ".note")
-        self.size, self._version = 0, ""
-        try:
-            noted = json.loads(self._note.read_text("utf-8"))
-            if resumes and noted["url"] == url:
-                self.size, self._version = path.stat().st_size, noted["version"]
-        except (OSError, ValueError, KeyError):
-            pass
-        if not self.size:
-            self.drop()
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """What asks for the rest."""
-        return {"Range": f"bytes={self.size}-", "If-Range": self._version} if self.size else {}
-
-    def continues(self, response: BaseHTTPResponse) -> bool:
-        """Whether it is the rest that was asked for."""
-        if response.status != 206:
-            return False
-        match = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-        return bool(self.size and match and int(match[1]) == self.size)
-
-    def begin(self, response: BaseHTTPResponse) -> None:
-        """All of it comes, and not the rest: note its version, if it has one that a later call can rely on."""
-        self.drop()
-        self._version = _version(response)
-        if self._resumes and self._version:
-            self._note.write_text(json.dumps({"url": self._url, "version": self._version}), "utf-8")
-
-    def break_off(self) -> None:
-        """Keep what a later call can go on from, and nothing else."""
-        if not (self._resumes and self._version):
-            self.drop()
-
-    def end(self) -> None:
-        """It is whole."""
-        self._note.unlink(missing_ok=True)
-
-    def drop(self) -> None:
-        """Forget what came."""
-        self.size = 0
-        self._note.unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
+def _receive(response: BaseHTTPResponse, partial: Partial, max_bytes: int, on_progress: Callable, url: str) -> Fetched | None:
+    """Fill the file from this answer. None: more has to be asked for, the rest of it or all of it anew."""
+    total = partial.joins(response)
+    if partial.size and total is None and response.status in (206, 416):
+        partial.drop()      # what we have the beginning of is no longer there
+        return None
+    if response.status in _WORTH_REPEATING:
+        raise _later(f"The source answered {response.status}.", retry_after(response.headers))
+    if response.status not in (200, 203) and total is None:
+        raise Problem("source-unavailable", f"The source answered {response.status}.")
+    name = _name(response.headers.get("Content-Disposition"), url)
+    coding = _coding(response, name)
+    if coding and total is not None:
+        partial.drop()
+        return None
+    is_rest, before = total is not None, partial.size
+    if not is_rest:
+        length = response.headers.get("Content-Length", "")
+        total = int(length) if length.isdecimal() and not coding else None
+        partial.begin("" if coding else version_of(response))
+    _fill(partial, _unzipped(_parts(response)) if coding else _parts(response), total, max_bytes, on_progress)
+    if is_rest and partial.size != total:
+        if not before < partial.size < total:
+            partial.drop()
+            raise _later("The source sent another part than it said.")
+        return None
+    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return Fetched(partial.size, media_type if _MEDIA_TYPE.fullmatch(media_type) else None, name, partial.digest.hexdigest(),
+                   partial.begun_at > 0)
 
 
-def _version(response: BaseHTTPResponse) -> str:
-    """A strong validator of what is sent, or an empty text (RFC 9110, section 8.8)."""
-    etag = response.headers.get("ETag", "")
-    if _coded(response) or etag.startswith("W/"):
-        return ""
-    if etag:
-        return etag
-    modified = response.headers.get("Last-Modified", "")
-    try:
-        age = parsedate_to_datetime(response.headers.get("Date", "")) - parsedate_to_datetime(modified)
-    except (TypeError, ValueError):
-        return ""
-    return modified if age.total_seconds() >= _SETTLED else ""
+def _fill(partial: Partial, parts: Iterator[bytes], total: int | None, max_bytes: int, on_progress: Callable) -> None:
+    at_least = max(total or 0, partial.size)
+    while at_least <= max_bytes:
+        part = next(parts, None)
+        if part is None:
+            return
+        at_least = max(at_least, partial.size + len(part))
+        if at_least <= max_bytes:
+            partial.write(part)
+            on_progress(partial.size, total)
+    partial.drop()
+    raise Problem("too-large", f"The source is larger than {max_bytes} bytes.")
 
 
-def _coded(response: BaseHTTPResponse) -> bool:
-    return response.headers.get("Content-Encoding", "identity").lower() != "identity"
+def _later(detail: str, after: float | None = None) -> Retry:
+    return Retry(None if after is None else min(after, LONGEST_WAIT), problem=Problem("source-unavailable", detail))
+
+
+def _coding(response: BaseHTTPResponse, name: str) -> str:
+    """How the body is coded although it was asked for as it is: "gzip" or "". Problem where that cannot be undone."""
+    coding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if coding in ("gzip", "x-gzip"):
+        return "" if name.lower().endswith(_OWN_CODING) else "gzip"
+    if coding not in ("", "identity"):
+        raise Problem("source-unavailable", f"The source sends the file coded as {coding[:40]}, although it was asked not to.")
+    return ""
 
 
 def _follow(url: str, location: str) -> str:
@@ -146,41 +140,9 @@ def _follow(url: str, location: str) -> str:
         raise Problem("source-unavailable", "The source redirects to an address that cannot be read.") from None
 
 
-def _judge(response: BaseHTTPResponse, held: _Held) -> None:
-    if response.status in _WORTH_REPEATING:
-        raise Retry(retry_after(response.headers), f"The source answered {response.status}.")
-    if response.status not in (200, 203) and not held.continues(response):
-        raise Problem("source-unavailable", f"The source answered {response.status}.")
-
-
-def _save(response: BaseHTTPResponse, held: _Held, max_bytes: int, on_progress: Callable, url: str) -> Fetched:
-    if response.status != 206:
-        held.begin(response)
-    length = response.headers.get("Content-Length", "")
-    total = held.size + int(length) if length.isdecimal() and not _coded(response) else None
-    try:
-        with held.path.open("a+b") as file:
-            file.seek(0)
-            digest, done = hashlib.file_digest(file, "sha256"), held.size
-            for part in _parts(response):
-                done += len(part)
-                if max(done, total or 0) > max_bytes:
-                    held.drop()
-                    raise Problem("too-large", f"The source is larger than {max_bytes} bytes.")
-                digest.update(part)
-                file.write(part)
-                on_progress(done, total)
-    except BaseException:
-        held.break_off()
-        raise
-    held.end()
-    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower() or None
-    return Fetched(done, media_type, _name(response.headers.get("Content-Disposition"), url), digest.hexdigest())
-
-
 def _parts(response: BaseHTTPResponse) -> Iterator[bytes]:
-    """The body, decoded where the server coded it although it was asked not to."""
-    parts = response.stream(_CHUNK, decode_content=True)
+    """The body as it comes; Unreachable when it breaks off."""
+    parts = response.stream(_CHUNK, decode_content=False)
     while True:
         with network("The source"):
             part = next(parts, None)
@@ -189,10 +151,39 @@ def _parts(response: BaseHTTPResponse) -> Iterator[bytes]:
         yield part
 
 
+def _unzipped(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """What gzip had packed, in pieces of a bounded size; Unreachable if it is damaged or ends too early."""
+    inflater = zlib.decompressobj(31)
+    try:
+        for part in parts:
+            while part:
+                yield inflater.decompress(part, _CHUNK)
+                part = inflater.unconsumed_tail
+                if inflater.eof and inflater.unused_data:       # a gzip file may be several, one after the other
+                    part, inflater = inflater.unused_data, zlib.decompressobj(31)
+        yield inflater.flush()
+    except zlib.error:
+        raise Unreachable("protocol", "What the source sends as gzip is none.") from None
+    if not inflater.eof:
+        raise Unreachable("protocol", "What the source sends as gzip ends too early.")
+
+
 def _name(disposition: str | None, url: str) -> str:
     """A file name without a path: from Content-Disposition (RFC 6266), else the end of the URL, else `download`."""
     message = Message()
-    message["Content-Disposition"] = disposition or ""
-    given = message.get_filename() or unquote(parse_url(url).path.partition("?")[0])
+    message["Content-Disposition"] = _as_utf8(disposition or "")
+    try:
+        given = message.get_filename()
+    except (LookupError, UnicodeError, ValueError):     # a charset of its own making
+        given = None
+    given = given or unquote(parse_url(url).path.partition("?")[0])
     name = "".join(c for c in given.replace("\\", "/").rpartition("/")[2] if c.isprintable()).strip(" .")
     return name[-200:] or "download"
+
+
+def _as_utf8(header: str) -> str:
+    """A header that holds UTF-8, which http.client reads as Latin-1 (RFC 9110, section 5.5 lets it be either)."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header

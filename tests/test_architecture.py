@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = ["ground", "core", "artifacts webhooks", "work", "types", "web", "top"]
-GROUND = {"settings", "settings_table", "clock", "errors", "db", "engines", "leash", "sql", "turn", "doorbell", "targets", "downloads", "addresses", "connections"}
+GROUND = {"settings", "settings_table", "clock", "errors", "db", "engines", "leash", "sql", "turn", "doorbell", "targets", "downloads", "partials", "addresses", "connections"}
 MODULES = sorted(path for path in [ROOT / "app.py", ROOT / "wsgi.py", *(ROOT / "jobs").rglob("*.py")])
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from marshmallow import fields, validate
 
-from jobs import Context, Problem, job_type
+from jobs import Context, Problem, Retry, job_type
+from jobs.artifacts import names
 
 PAYLOAD = {
     "url": fields.Str(required=True, validate=validate.Length(1, 8000), metadata={
@@ -23,7 +24,11 @@ def fetch_url(job: Context, url: str, sha256: str | None, name: str | None) -> d
     job.stage("fetching")
     path, got = job.fetch_on(url)
     if sha256 and got.sha256 != sha256.lower():
-        raise Problem("source-differs", f"What came has {got.size} bytes and the SHA-256 {got.sha256}.")
-    out = job.artifact_of(path, name or got.name, got.media_type, got.sha256)
-    return {"name": name or got.name, "mediaType": got.media_type, "size": got.size, "sha256": got.sha256,
-            "download_url": out.url, "expires_at": out.expires_at}
+        differs = Problem("source-differs", f"What came has {got.size} bytes and the SHA-256 {got.sha256}.")
+        if got.resumed:
+            raise Retry(0, problem=differs)     # two versions may have been joined; all of it anew, then
+        raise differs
+    name = names.clean(name or got.name)
+    out = job.artifact_of(path, name, got.media_type, got.sha256)
+    return {"name": name, "mediaType": got.media_type, "size": got.size, "sha256": got.sha256,
+            "artifact": out.href, "download_url": out.url, "expires_at": out.expires_at}

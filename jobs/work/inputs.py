@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from jobs import partials
 from jobs.artifacts import names, records
 from jobs.artifacts.store import open_store
 from jobs.db import Row
 from jobs.downloads import Fetched, download
 from jobs.errors import Problem
 from jobs.targets import Guard
+from jobs.work.alarm import JobCancelled
 
 if TYPE_CHECKING:
     from jobs.work.context import Context
@@ -68,19 +70,22 @@ def fetch(job: "Context", url: str, to: Path | None = None, max_bytes: int | Non
 
 def fetch_on(job: "Context", url: str) -> tuple[Path, Fetched]:
     """See `Context.fetch_on`."""
-    kept = _kept(job, job._row.id)
-    earlier = job._row.retry_of and _kept(job, job._row.retry_of)
-    if earlier and earlier.is_dir() and not kept.exists():
-        earlier.rename(kept)
-    target = job.private(kept) / "download"
-    got = download(Guard(job.settings.allowed_targets), url, target, max_bytes=job.settings.max_upload,
-                   timeout=job._row.timeout, on_progress=job.progress, resume=True)
-    whole = job.scratch("download")
-    target.rename(whole)
-    kept.rmdir()
+    kept, before = job.private(_kept(job, job._row.id)), _kept(job, job._row.retry_of)
+    target, whole = kept / str(job.attempt), job.scratch("download")
+    try:
+        got = download(Guard(job.settings.allowed_targets), url, target, max_bytes=job.settings.max_upload,
+                       timeout=job._row.timeout, on_progress=job.progress, resume=True,
+                       earlier=partials.waiting(kept) + partials.waiting(before))
+        target.rename(whole)
+    except JobCancelled:
+        partials.clear(kept)
+        raise
+    finally:
+        partials.discard(kept)
+        partials.discard(before)
     return whole, got
 
 
-def _kept(job: "Context", job_id: int) -> Path:
-    """Where what one attempt has fetched waits for the next; swept after an hour in which nobody touched it."""
-    return job.settings.data_dir / "work" / f"{job_id}-kept"
+def _kept(job: "Context", job_id: int | None) -> Path:
+    """Where what the attempts at a job have fetched waits for the next; swept after an hour in which nobody touched it."""
+    return job.settings.data_dir / "work" / f"{job_id or 0}-kept"
