@@ -5,8 +5,10 @@ place of `{its name}` inside one word of the command line and can become neither
 one, an option.
 """
 
+import math
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +17,12 @@ from typing import Any
 from jobs import Context, Problem, Retry, job_type
 from jobs.leash import MARK
 from jobs.settings import Settings
-from jobs.types.command_file import Command, read
+from jobs.types.command_file import Command, Exit, read
 from jobs.work.command import Finished, ProcessFailed
 from jobs.work.job_type import JobType
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", MARK)    # of the server's environment; the rest is not the program's business
-_LONGEST = 500      # characters of a line in which the percent is sought
+_LONGEST = 500      # characters of a line in which the percent is sought, and of one that is quoted
 
 
 def declare(settings: Settings) -> list[JobType]:
@@ -53,13 +55,19 @@ class Run:
         places = {name: str(folder / output.file) for name, output in self.command.outputs.items()}
         for name, parameter in self.command.parameters.items():
             if parameter.kind == "file" and self.given.get(name) is not None:
-                places[name] = str(self.job.open_input(self.given[name]))
+                places[name] = str(self._copy(self.given[name]))
         self.job.stage(f"running {self.command.name}")
         finished = self.job.run_process(list(self._words(places)), on_line=self._take, cwd=folder, check=False,
                                         env=self._environment(folder))
         self._judge(finished)
         self.job.stage("keeping the files")
         return {"exitCode": finished.returncode, "files": list(self._files(places))}
+
+    def _copy(self, source: str) -> Path:
+        """The file under its own name, in plain characters, and for the program to do with as it likes."""
+        copy = self.job.scratch(re.sub(r"[^\w.-]+", "_", self.job.name_of(source)))
+        shutil.copyfile(self.job.open_input(source), copy)
+        return copy
 
     def _words(self, places: Mapping[str, str]) -> Iterator[str]:
         """The command line. A word with a parameter that was not given, or a flag that is off, is left out."""
@@ -75,6 +83,8 @@ class Run:
         value, parameter = self.given.get(name), self.command.parameters[name]
         if parameter.kind == "flag":
             return parameter.word if value else None
+        if isinstance(value, float):
+            value = value or 0      # -0.0 would begin with a dash
         return None if value is None else str(value)
 
     def _environment(self, folder: Path) -> dict[str, str]:
@@ -83,24 +93,33 @@ class Run:
 
     def _take(self, line: str) -> None:
         """One line of the output: into the log, and its percent to whoever watches."""
-        match = self.command.percent and self.command.percent.search(line[:_LONGEST])
-        if match:
-            self.job.progress(float(match[1]), 100)
-        else:
+        percent = self._percent(line[:_LONGEST])
+        if percent is None:
             self.job.log(line)
+        else:
+            self.job.progress(percent, 100)
+
+    def _percent(self, line: str) -> float | None:
+        """What the line says of the progress; None if it says nothing, or no number."""
+        match = self.command.percent and self.command.percent.search(line)
+        try:
+            percent = float(match[1]) if match else math.nan
+        except (TypeError, ValueError):
+            return None
+        return percent if math.isfinite(percent) else None
 
     def _judge(self, finished: Finished) -> None:
         if finished.returncode == 0:
             return
         if finished.returncode < 0:     # somebody killed it: another attempt may do
             raise ProcessFailed(list(self.command.argv), finished)
-        meaning = self.command.exits.get(finished.returncode)
+        meaning = self.command.exits.get(finished.returncode, Exit())
         last = finished.stderr_tail.strip().splitlines()[-1:] or ["it said nothing"]
-        if meaning and meaning.retry is not None:
-            raise Retry(meaning.retry, meaning.title or last[0])
-        raise Problem("command-failed", f"{self.command.name} ended with {finished.returncode}: "
-                      f"{meaning.title if meaning and meaning.title else last[0]}",
-                      status=meaning.status if meaning else None)
+        problem = Problem("command-failed", f"{self.command.name} ended with {finished.returncode}: "
+                          f"{meaning.title or last[0][:_LONGEST]}", status=meaning.status, exitCode=finished.returncode)
+        if meaning.retry is not None:
+            raise Retry(meaning.retry, problem=problem)
+        raise problem
 
     def _files(self, places: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         for name, output in self.command.outputs.items():
@@ -110,4 +129,4 @@ class Run:
                     continue
                 raise Problem("command-failed", f"{self.command.name} ended with 0 but did not make {output.file}.")
             made = self.job.artifact_of(path, output.file, output.media_type)
-            yield {"name": output.file, "href": made.href, "download_url": made.url, "expires_at": made.expires_at}
+            yield {"name": output.file, "artifact": made.href, "download_url": made.url, "expires_at": made.expires_at}

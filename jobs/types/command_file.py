@@ -11,10 +11,20 @@ from typing import Any
 from marshmallow import ValidationError, fields, validate
 
 from jobs.settings import duration
-from jobs.work.job_type import DeclarationError
+from jobs.work.job_type import OPTIONS, DeclarationError
 
-KINDS = ("text", "integer", "number", "flag", "choice", "file")
+_ANY, _DURATION = object, (str, int, float)
+_COMMAND = {"argv": _ANY, "title": str, "description": str, "percent": str, "timeout": _DURATION, "concurrency": int,
+            "max_attempts": int, "env": dict, "parameters": dict, "outputs": dict, "exits": dict}
+_PARAMETER = {"kind": str, "title": str, "description": str, "required": bool, "default": _ANY}
+_KINDS = {"text": {"pattern": str, "max_length": int}, "integer": {"min": int, "max": int}, "choice": {"choices": list},
+          "number": {"min": (int, float), "max": (int, float)}, "flag": {"word": str}, "file": {}}
+_OUTPUT = {"file": str, "media_type": str, "optional": bool}
+_EXIT = {"title": str, "status": int, "retry": _DURATION}
+_WORDS = {str: "a text", int: "a whole number", (int, float): "a number", bool: "true or false", list: "a list",
+          dict: "a table", _DURATION: 'a duration such as "10m"'}
 _PLACE = re.compile(r"\{(\w+)\}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -34,25 +44,25 @@ class Parameter:
     word: str = ""
 
     def field(self, leads: bool) -> fields.Field:
-        """The field of the payload; `leads`: it stands at the beginning of a word, where a dash would make an option."""
-        options: dict[str, Any] = {"metadata": {"title": self.title, "description": self.description}}
+        """The field of the payload; `leads`: it may stand at the beginning of a word, where a dash would make an option."""
+        told = {"title": self.title, "description": self.description, "input": self.kind == "file"}
+        options: dict[str, Any] = {"metadata": {name: value for name, value in told.items() if value}}
         if self.kind == "flag":
-            return fields.Bool(truthy={True}, falsy={False}, load_default=False, **options)
+            return fields.Bool(truthy={True}, falsy={False}, load_default=self.default or False, **options)
         if self.default is not None or not self.required:
             options |= {"load_default": self.default, "allow_none": self.default is None}
         else:
             options["required"] = True
-        if self.kind == "file":
-            options["metadata"]["input"] = True
-            return fields.Str(**options)
         if self.kind in ("integer", "number"):
-            bounds = validate.Range(self.low, self.high)
-            return (fields.Int(strict=True, validate=bounds, **options) if self.kind == "integer"
-                    else fields.Float(validate=bounds, **options))
+            low = 0 if leads and self.low is None else self.low
+            kind = fields.Int if self.kind == "integer" else _Number
+            return kind(validate=validate.Range(low, self.high), **options | ({"strict": True} if kind is fields.Int else {}))
         if self.kind == "choice":
             return fields.Str(validate=validate.OneOf(self.choices), **options)
+        if self.kind == "file":
+            return fields.Str(**options)
         rules = [validate.Length(max=self.longest), _no_control] + ([_no_dash] if leads else [])
-        rules += [validate.Regexp(f"(?:{self.pattern})\\Z")] if self.pattern else []
+        rules += [validate.Regexp(f"^(?:{self.pattern})$")] if self.pattern else []
         return fields.Str(validate=rules, **options)
 
 
@@ -76,11 +86,11 @@ class Exit:
 
 @dataclass(frozen=True)
 class Command:
-    """One table of the file."""
+    """One table of the file. The program, `argv[0]`, is a whole path."""
 
     name: str
     argv: tuple[str, ...]
-    title: str = ""
+    title: str
     description: str = ""
     percent: re.Pattern | None = None
     timeout: int | None = None
@@ -93,7 +103,7 @@ class Command:
 
     def fields(self) -> dict[str, fields.Field]:
         """The payload's fields."""
-        return {name: parameter.field(any(word.startswith(f"{{{name}}}") for word in self.argv))
+        return {name: parameter.field(any(_leads(name, word) for word in self.argv))
                 for name, parameter in self.parameters.items()}
 
 
@@ -109,35 +119,36 @@ def read(path: Path) -> list[Command]:
     for name, table in tables.items():
         try:
             found.append(_command(name, table))
-        except (TypeError, ValueError, KeyError, AttributeError, re.error) as error:
-            raise DeclarationError(f"ACCEPTED_COMMANDS: {path}, [{name}]: {_say(error)}") from None
+        except (ValueError, re.error) as error:
+            raise DeclarationError(f"ACCEPTED_COMMANDS: {path}, [{name}]: {error}.") from None
     return found
 
 
-def _say(error: Exception) -> str:
-    text = str(error.args[0]) if error.args else type(error).__name__
-    unexpected = re.search(r"unexpected keyword argument '(\w+)'", text)
-    return f"there is no member {unexpected[1]!r}; docs/commands.md lists them." if unexpected else f"{text}."
-
-
-def _command(name: str, table: Mapping[str, Any]) -> Command:
-    given = dict(table)
-    argv = given.pop("argv", None)
+def _command(name: str, table: Any) -> Command:
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise ValueError("a command's name is lower-case words joined by hyphens, such as check-site")
+    given = _checked(table, _COMMAND, "the command")
+    env = given.setdefault("env", {})
+    if wrong := [key for key, value in env.items() if not isinstance(value, str)]:
+        raise ValueError(f"env: {wrong[0]} is a text; put it in quotes")
+    argv = given.get("argv")
     if not (isinstance(argv, list) and argv and all(isinstance(word, str) and word for word in argv)):
         raise ValueError('argv must be a list of words, such as ["convert", "{picture}", "{out}"]')
-    if not shutil.which(argv[0]):
-        raise ValueError(f"there is no program {argv[0]!r}; install it or write its whole path")
-    if percent := given.pop("percent", None):
-        given["percent"] = re.compile(percent)
+    given["argv"] = (_program(argv[0], env), *argv[1:])
+    if "percent" in given:
+        given["percent"] = re.compile(given["percent"])
         if given["percent"].groups != 1:
             raise ValueError("percent must have one group, such as '([0-9.]+)%'")
     if "timeout" in given:
         given["timeout"] = round(duration(str(given["timeout"])))
-    given["title"] = given.get("title") or name.replace("_", " ").capitalize()
+    for limit in ("timeout", "concurrency", "max_attempts"):
+        if given.get(limit, 1) < 1:
+            raise ValueError(f"{limit} is at least 1")
+    given["title"] = given.get("title") or name.replace("-", " ").capitalize()
     given["parameters"] = {key: _parameter(key, value) for key, value in given.get("parameters", {}).items()}
     given["outputs"] = {key: _output(key, value) for key, value in given.get("outputs", {}).items()}
-    given["exits"] = {int(key): _exit(value) for key, value in given.get("exits", {}).items()}
-    command = Command(name=name, argv=tuple(argv), **given)
+    given["exits"] = dict(_exit(key, value) for key, value in given.get("exits", {}).items())
+    command = Command(name=name, **given)
     places = set(_PLACE.findall(" ".join(argv)))
     known = command.parameters.keys() | command.outputs.keys()
     for place in sorted(places - known):
@@ -149,40 +160,91 @@ def _command(name: str, table: Mapping[str, Any]) -> Command:
     return command
 
 
-def _parameter(name: str, table: Mapping[str, Any]) -> Parameter:
-    made = Parameter(**{{"min": "low", "max": "high", "max_length": "longest"}.get(key, key):
-                        tuple(value) if isinstance(value, list) else value for key, value in table.items()})
-    if made.kind not in KINDS:
-        raise ValueError(f"parameter {name!r}: kind is one of {', '.join(KINDS)}")
-    if made.kind == "choice" and not made.choices:
-        raise ValueError(f"parameter {name!r}: a choice needs choices")
-    if made.kind == "flag" and not made.word:
-        raise ValueError(f"parameter {name!r}: a flag needs the word that it puts on the command line")
-    re.compile(made.pattern)
+def _program(name: str, env: Mapping[str, str]) -> str:
+    """Its whole path: the command runs in a folder of its own, where another one would lead elsewhere."""
+    if "/" in name and not name.startswith("/"):
+        raise ValueError(f"write the whole path of {name!r}, or a program on the PATH")
+    found = shutil.which(name, path=env.get("PATH"))
+    if not found:
+        raise ValueError(f"there is no program {name!r}; install it or write its whole path")
+    return str(Path(found).absolute())
+
+
+def _parameter(name: str, table: Any) -> Parameter:
+    what = f"parameter {name!r}"
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name == "job" or name in OPTIONS:
+        raise ValueError(f"{what}: a name is letters, digits and _, and neither job nor {' nor '.join(OPTIONS)}; rename it")
+    kind = table.get("kind") if isinstance(table, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(f"{what}: kind is one of {', '.join(_KINDS)}")
+    given = _checked(table, _PARAMETER | _KINDS[kind], what)
+    if not all(isinstance(choice, str) for choice in given.get("choices", ())):
+        raise ValueError(f"{what}: choices is a list of texts; put each in quotes")
+    if kind == "choice" and not given.get("choices"):
+        raise ValueError(f"{what}: a choice needs choices")
+    if kind == "flag" and not given.get("word"):
+        raise ValueError(f"{what}: a flag needs the word that it puts on the command line")
+    names = {"min": "low", "max": "high", "max_length": "longest"}
+    made = Parameter(**{names.get(key, key): tuple(value) if key == "choices" else value for key, value in given.items()})
+    try:
+        re.compile(made.pattern)
+    except re.error as error:
+        raise ValueError(f"{what}: its pattern is none: {error}") from None
     if made.default is not None:
         try:
             made.field(leads=False).deserialize(made.default)
         except ValidationError as error:
-            raise ValueError(f"parameter {name!r}: its default does not fit: {error.messages[0]}") from None
+            raise ValueError(f"{what}: its default does not fit: {error.messages[0].rstrip('.')}") from None
     return made
 
 
-def _output(name: str, table: Mapping[str, Any]) -> Output:
-    made = Output(**table)
-    if made.file != Path(made.file).name or made.file.startswith(("-", ".")):
+def _output(name: str, table: Any) -> Output:
+    made = Output(**{"file": ""} | _checked(table, _OUTPUT, f"output {name!r}"))
+    if not made.file or made.file != Path(made.file).name or made.file.startswith(("-", ".")):
         raise ValueError(f"output {name!r}: file is a plain name, without a folder")
     return made
 
 
-def _exit(table: Mapping[str, Any]) -> Exit:
-    given = dict(table)
+def _exit(code: str, table: Any) -> tuple[int, Exit]:
+    if not code.isdecimal() or not 1 <= int(code) <= 255:
+        raise ValueError(f"exits: {code!r} is no exit status; those of failures are 1 to 255")
+    given = _checked(table, _EXIT, f"exit {code}")
+    if not 400 <= given.get("status", 422) <= 599:
+        raise ValueError(f"exit {code}: status is between 400 and 599")
     if "retry" in given:
         given["retry"] = duration(str(given["retry"]))
-    return Exit(**given)
+    return int(code), Exit(**given)
+
+
+def _checked(table: Any, members: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """A copy of the table, in which there is nothing but these members, each of its type."""
+    if not isinstance(table, dict):
+        raise ValueError(f"{what} is a table; docs/commands.md has examples")
+    for name, value in table.items():
+        if name not in members:
+            raise ValueError(f"{what}: there is no member {name!r}; there are {', '.join(members)}")
+        if not isinstance(value, members[name]) or isinstance(value, bool) and members[name] not in (bool, _ANY):
+            raise ValueError(f"{what}: {name} is {_WORDS[members[name]]}")
+    return dict(table)
+
+
+def _leads(name: str, word: str) -> bool:
+    """Whether the parameter may stand at the beginning of the word; what is before it may be empty."""
+    before, found, _ = word.partition(f"{{{name}}}")
+    return bool(found) and not _PLACE.sub("", before)
+
+
+class _Number(fields.Float):
+    """A JSON number, no text that looks like one."""
+
+    def _validated(self, value: Any) -> float:
+        if isinstance(value, str):
+            raise self.make_error("invalid", input=value)
+        return super()._validated(value)
 
 
 def _no_control(text: str) -> None:
-    if not text.isprintable():
+    if _CONTROL.search(text):
         raise ValidationError("Control characters and line ends are not allowed.")
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TICK = 0.1       # seconds between looks at cancel and time-out
 _CHUNK = 65536
+_LONGEST = 65536  # bytes of a line; a longer one counts as several
 _TAIL = 50        # lines of standard error that are kept at hand
 
 
@@ -84,13 +85,19 @@ def _lines(job: "Context", child: subprocess.Popen, tail: "_Tail") -> Iterator[s
             data = os.read(child.stdout.fileno(), _CHUNK)
             if not data:
                 break
-            *lines, rest = (rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+            lines, rest = _split((rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
             for line in lines:
                 yield line.decode(errors="replace")
         while _goes_on(child):  # it closed its output before its end
             job.check()
     if rest:
         yield rest.decode(errors="replace")
+
+
+def _split(data: bytes) -> tuple[list[bytes], bytes]:
+    """The lines that are complete, and the beginning of the next."""
+    *lines, rest = data.split(b"\n")
+    return (lines, rest) if len(rest) < _LONGEST else ([*lines, rest], b"")
 
 
 def _goes_on(child: subprocess.Popen) -> bool:
@@ -112,13 +119,16 @@ class _Tail:
 
     def read(self, end: bool = False) -> None:
         """Hand on the lines that are complete; at the `end` what is left, too."""
-        data = self._rest + self._file.read(_CHUNK)
-        while end and (more := self._file.read(_CHUNK)):
-            data += more
-        *lines, self._rest = data.replace(b"\r\n", b"\n").split(b"\n")
+        while data := self._file.read(_CHUNK):
+            lines, self._rest = _split((self._rest + data).replace(b"\r\n", b"\n"))
+            self._hand_on(lines)
+            if not end:
+                return
         if end:
             self._file.close()
-            lines += [self._rest] if self._rest else []
+            self._hand_on([self._rest] if self._rest else [])
+
+    def _hand_on(self, lines: list[bytes]) -> None:
         for line in lines:
             text = line.decode(errors="replace")
             self.last.append(text)
