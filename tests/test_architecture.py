@@ -81,7 +81,7 @@ def test_the_time_is_asked_of_the_clock():
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in {
                     ("datetime", "now"), ("datetime", "utcnow"), ("time", "time")}:
                 askers.add(name_of(path))
-    assert askers == {"jobs.clock", "jobs.artifacts.store", "jobs.artifacts.remote", "jobs.artifacts.retention",
+    assert askers == {"jobs.clock", "jobs.artifacts.store", "jobs.artifacts.remote", "jobs.artifacts.leftovers",
                        "jobs.live_worker"}
 
 

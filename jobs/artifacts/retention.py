@@ -6,12 +6,8 @@ goes in small batches, so nobody waits long for his turn to write.
 """
 
 import logging
-import re
-import shutil
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
-from pathlib import Path
 
 from jobs import clock
 from jobs.artifacts.store import Leaf, Store
@@ -46,7 +42,6 @@ class Retention:
         if clock.monotonic() >= self._next_orphans:
             self._next_orphans = clock.monotonic() + _ORPHANS_EVERY
             self._leaves = self._store.leaves()
-            removed += self._sweep_folders()
         return removed + self._sweep_orphans()
 
     def _in_time(self) -> bool:
@@ -90,18 +85,6 @@ class Retention:
                     removed += 1
         return removed
 
-    def _sweep_folders(self) -> int:
-        """Delete temporary files untouched for an hour, and working folders whose attempt no longer runs."""
-        removed = 0
-        for leftover in _untouched(self._store.scratch):
-            removed += _remove(leftover)
-        for folder in _untouched(self._settings.data_dir / "work"):
-            attempt = re.match(r"(\d+)-(\d+)", folder.name)
-            if not attempt or not self._db.read().value(
-                    "SELECT 1 FROM leases WHERE job_id = :id AND attempt = :attempt", id=int(attempt[1]), attempt=int(attempt[2])):
-                removed += _remove(folder)
-        return removed
-
     def _delete(self, key: str) -> bool:
         try:
             self._store.delete(key)
@@ -121,24 +104,3 @@ def _expire_uploads(tx: Transaction, limit: int) -> int:
 def _drop(tx: Transaction, ids: list[int]) -> int:
     names, named = placeholders("id", ids)
     return tx.run(f"DELETE FROM artifacts WHERE id IN ({names}) AND state = 'doomed'", **named)
-
-
-def _untouched(folder: Path) -> Iterator[Path]:
-    """Entries in which nothing was touched for an hour, by the clock of the file system."""
-    for entry in list(folder.iterdir()) if folder.is_dir() else ():
-        inside = entry.rglob("*") if entry.is_dir() and not entry.is_symlink() else ()
-        try:
-            touched = max(path.lstat().st_mtime for path in (entry, *inside))
-        except FileNotFoundError:
-            continue  # in use
-        if time.time() - touched >= ORPHANED_AFTER:
-            yield entry
-
-
-def _remove(path: Path) -> int:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-    _log.info("removed the leftover %s", path.name)
-    return 1

@@ -13,6 +13,7 @@ from types import FrameType
 import redis
 
 from jobs import clock
+from jobs.artifacts.leftovers import Leftovers
 from jobs.artifacts.retention import Retention
 from jobs.artifacts.store import open_store
 from jobs.core import cleanups
@@ -30,6 +31,7 @@ from jobs.work.sweeper import Sweeper
 TICK = 0.25        # seconds that one wait for the bell lasts at most
 DISPATCH = 1.0     # seconds between looks at what is due when no bell rings
 RETENTION = 5.0    # seconds between looks at what has had its time
+LEFTOVERS = 600.0  # seconds between looks at what lies about on this machine
 _log = logging.getLogger(__name__)
 
 
@@ -72,6 +74,7 @@ class Dispatcher:
         self._signal: int | None = None
         self._log_seen: tuple | None = None
         self._dispatch = Task("dispatch", DISPATCH, self.dispatch)
+        self._leftovers = Task("leftovers", LEFTOVERS, Leftovers(self._db, open_store(settings), settings).sweep)
         self._tasks = [self._dispatch, Task("checkpoint", TICK, self._checkpoint),
                        Task("sweep", min(1.0, settings.lease / 4), Sweeper(self._db, settings.lease).sweep),
                        Task("retention", RETENTION, Retention(self._db, open_store(settings), settings).sweep),
@@ -86,6 +89,7 @@ class Dispatcher:
             message = bell.get(TICK)
             if message and message.get("status") != "running":
                 self._dispatch.due = 0.0
+            self._leftovers.run(clock.monotonic())      # of this machine, whoever leads
             if self._leader.held():
                 self._step()
         self._sender.close()

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from jobs.artifacts.leftovers import Leftovers
 from jobs.artifacts.retention import Retention
 from jobs.core import lifecycle, resources, submission, tombstones
 from jobs.core.outcome import Failed, Succeeded
@@ -27,7 +28,7 @@ def sweep(house, store):
     """Sweep once with nothing remembered; how many things went."""
 
     def sweep():
-        retention, total = Retention(house.db, store, house.settings), 0
+        retention, total = Retention(house.db, store, house.settings), Leftovers(house.db, store, house.settings).sweep()
         while number := retention.sweep():
             total += number
         return total
@@ -223,14 +224,15 @@ def test_leftovers_of_dead_processes_go_and_those_in_use_stay(house, sweep, stor
     job = house.running()
     work = house.settings.data_dir / "work"
     for path in (store.scratch / "upload-dead", store.scratch / "upload-live", work / f"{job.id}-1" / "x", work / "99-1" / "x",
-                 work / "98-1" / "x"):
+                 work / "98-1" / "x", work / "97-kept" / "1", work / "96-kept" / "1"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
-    for path in (store.scratch / "upload-dead", work / f"{job.id}-1" / "x", work / f"{job.id}-1", work / "99-1" / "x", work / "99-1"):
+    for path in (store.scratch / "upload-dead", work / f"{job.id}-1" / "x", work / f"{job.id}-1", work / "99-1" / "x", work / "99-1",
+                 work / "97-kept" / "1", work / "97-kept"):
         os.utime(path, (time.time() - 2 * HOUR,) * 2)
     sweep()
     assert [path.name for path in store.scratch.iterdir()] == ["upload-live"]
-    assert sorted(path.name for path in work.iterdir()) == sorted([f"{job.id}-1", "98-1"])
+    assert sorted(path.name for path in work.iterdir()) == sorted([f"{job.id}-1", "98-1", "96-kept"])
 
 
 def test_a_resource_made_anew_shows_the_later_files_first(house):
