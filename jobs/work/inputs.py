@@ -11,6 +11,7 @@ from jobs.artifacts.store import open_store
 from jobs.db import Row
 from jobs.downloads import Fetched, download
 from jobs.errors import Problem
+from jobs.settings import Settings
 from jobs.targets import Guard
 from jobs.work.alarm import JobCancelled
 
@@ -70,7 +71,7 @@ def fetch(job: "Context", url: str, to: Path | None = None, max_bytes: int | Non
 
 def fetch_on(job: "Context", url: str) -> tuple[Path, Fetched]:
     """See `Context.fetch_on`."""
-    kept, before = job.private(_kept(job, job._row.id)), _kept(job, job._row.retry_of)
+    kept, before = job.private(kept_of(job.settings, job._row.id)), kept_of(job.settings, job._row.retry_of)
     target, whole = kept / str(job.attempt), job.scratch("download")
     try:
         got = download(Guard(job.settings.allowed_targets), url, target, max_bytes=job.settings.max_upload,
@@ -86,6 +87,6 @@ def fetch_on(job: "Context", url: str) -> tuple[Path, Fetched]:
     return whole, got
 
 
-def _kept(job: "Context", job_id: int | None) -> Path:
+def kept_of(settings: Settings, job_id: int | None) -> Path:
     """Where what the attempts at a job have fetched waits for the next; swept after an hour in which nobody touched it."""
-    return job.settings.data_dir / "work" / f"{job_id or 0}-kept"
+    return settings.data_dir / "work" / f"{job_id or 0}-kept"

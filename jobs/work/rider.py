@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jobs import clock
+from jobs import clock, partials
 from jobs.core import cleanups, journal, lifecycle
 from jobs.core.outcome import Cancelled
 from jobs.core.states import Status
@@ -19,7 +19,7 @@ from jobs.db import Database, Transaction
 from jobs.doorbell import Doorbell
 from jobs.errors import Problem, StorageUnavailable
 from jobs.settings import Settings
-from jobs.work import runner
+from jobs.work import inputs, runner
 from jobs.work.attempt import Attempt, Fate
 from jobs.work.context import workdir_of
 from jobs.work.horse import Horse
@@ -244,6 +244,7 @@ class Rider:
             self._words.clear()
         elif fate is Fate.CANCELLED:
             self._settle(job, fate)  # the caller of the cancel waits for this, not for the clean-up
+            partials.clear(inputs.kept_of(self._settings, job.id))
             self._clean(job)
         else:
             if fate is not Fate.HANDED_BACK:
