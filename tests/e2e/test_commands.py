@@ -14,6 +14,19 @@ import requests
 from tests.stack import ROOT, Stack, alive, descendants, wait_for
 
 PROBE = "import json, os, sys; print('50 %'); print(json.dumps([sys.argv[1:], sorted(os.environ), os.getcwd()]))"
+PATIENT = """import os, sys, time
+open(sys.argv[1], 'w').write('half')
+print('40 %', flush=True)
+while not os.path.exists(sys.argv[2]): time.sleep(0.02)
+open(sys.argv[1], 'a').write(' and half')"""
+GREEDY = "import os, sys; print(os.path.basename(sys.argv[1])); open(sys.argv[1], 'a').write('spoilt'); os.remove(sys.argv[1])"
+CHATTER = """import os, sys
+print('wait ...%', flush=True)
+print('1.2.3%', flush=True)
+for _ in range(800): os.write(1, b'x' * 65536)
+os.write(1, b'\\\\n')
+for _ in range(160): os.write(2, b'y' * 65536)
+print('the end')"""
 COMMANDS = f'''
 [probe]
 title = "Probe"
@@ -55,13 +68,22 @@ argv = ["true", "{{made}}"]
 [forgetful.outputs.made]
 file = "made.txt"
 
-[sleeper]
-argv = ["{sys.executable}", "-c", "import os, sys, time; open(sys.argv[1], 'w').write('half'); print('999 %', flush=True); time.sleep(600 if sys.argv[2] == '0' else 0)", "{{half}}", "{{calm}}"]
+[patient]
+argv = ["{sys.executable}", "-c", """{PATIENT}""", "{{half}}", "{{sign}}"]
 percent = "([0-9]+) %"
-[sleeper.parameters.calm]
-kind = "integer"
-[sleeper.outputs.half]
+[patient.parameters.sign]
+kind = "text"
+[patient.outputs.half]
 file = "half.txt"
+
+[greedy]
+argv = ["{sys.executable}", "-c", """{GREEDY}""", "{{source}}"]
+[greedy.parameters.source]
+kind = "file"
+
+[chatter]
+argv = ["{sys.executable}", "-c", """{CHATTER}"""]
+percent = "([0-9.]+)%"
 '''
 
 
@@ -86,7 +108,6 @@ def test_parameters_become_single_words_and_the_environment_is_bare(alice):
     text = "a b; $(id) && `id` | \"'é"
     job = alice.finished(alice.submit("command.probe", text=text, loud=True)["id"])
     assert job["status"] == "succeeded" and job["result"] == {"exitCode": 0, "files": []}
-    print(log(alice, job))
     [said] = [line for line in log(alice, job) if '[["' in line]
     argv, environment, folder = json.loads(said[said.index('[["'):])
     assert argv == [text, "--loud", "--level=3"]       # no name was given
@@ -104,11 +125,15 @@ def test_what_does_not_fit_is_refused_at_once(alice, payload, pointer):
 
 def test_an_exit_status_means_what_the_file_says(alice):
     jobs = {code: alice.submit("command.ends", {"maxAttempts": 2}, code=code)["id"] for code in (0, 3, 4, 5)}
+    busy = alice.submit("command.ends", {"maxAttempts": 1}, code=4)["id"]
     assert alice.finished(jobs[0])["status"] == "succeeded"
     errors = {code: alice.finished(jobs[code])["error"] for code in (3, 5)}
     assert {error["type"].rpartition("/")[2] for error in errors.values()} == {"command-failed"}
     assert (errors[3]["status"], errors[3]["detail"]) == (424, "ends ended with 3: nobody is there")
     assert (errors[5]["status"], errors[5]["detail"]) == (422, "ends ended with 5: so it is")
+    assert {code: error["exitCode"] for code, error in errors.items()} == {3: 3, 5: 5}
+    last = alice.finished(busy)["error"]
+    assert (last["type"].rpartition("/")[2], last["detail"], last["exitCode"]) == ("command-failed", "ends ended with 4: busy", 4)
     waiting = wait_for(lambda: (now := alice.job(jobs[4]))["nextAttemptAt"] and now["attempt"] == 1 and now, what="a second attempt")
     assert waiting["status"] == "queued"
     alice.delete(f"/v1/jobs/{jobs[4]}")
@@ -118,39 +143,64 @@ def test_files_go_in_and_come_out(alice):
     url = alice.post("/v1/files", params={"name": "in.txt"}, data="naïve".encode()).json()["url"]
     job = alice.finished(alice.submit("command.copy", source=url)["id"])
     [made] = job["result"]["files"]
+    assert made["artifact"].startswith("/v1/artifacts/")
     assert made["name"] == "copy.txt" and requests.get(made["download_url"], timeout=60).content.decode() == "naïve"
     assert [one["name"] for one in alice.get(f"/v1/jobs/{job['id']}/artifacts").json()["artifacts"]] == ["copy.txt"]
     failed = alice.finished(alice.submit("command.forgetful")["id"])
     assert failed["error"]["detail"] == "forgetful ended with 0 but did not make made.txt."
 
 
-def sleeper(server):
-    return next((pid for pid, line in descendants(server.process.pid).items() if "time.sleep(600 if" in line), None)
+def test_what_a_command_does_to_its_input_the_upload_does_not_feel(alice):
+    url = alice.post("/v1/files", params={"name": "größe; $(id) 1.txt"}, data=b"good").json()["url"]
+    job = alice.finished(alice.submit("command.greedy", source=url)["id"])
+    assert job["status"] == "succeeded" and log(alice, job) == ["größe_id_1.txt"]
+    assert alice.get(url).content == b"good"
 
 
-def test_a_cancel_ends_the_program(server, alice):
-    job = alice.submit("command.sleeper", calm=0)["id"]
-    pid = wait_for(lambda: sleeper(server), what="the program")
-    alice.delete(f"/v1/jobs/{job}")
-    assert alice.finished(job)["status"] == "cancelled"
-    wait_for(lambda: not alive(pid), what="its end")
+def test_whatever_a_command_prints_does_no_harm(alice):
+    """A percent that is none, fifty megabytes without the end of a line, ten more of errors."""
+    job = alice.finished(alice.submit("command.chatter")["id"], timeout=240)
+    lines = log(alice, job)
+    assert (job["status"], job["attempt"], lines[:2]) == ("succeeded", 1, ["wait ...%", "1.2.3%"])
+    assert alice.get(f"/v1/jobs/{job['id']}/logs", params={"after": 900}).json()["lines"]
 
 
-def test_a_killed_worker_leaves_nothing_and_the_next_attempt_succeeds(server, alice):
-    job = alice.submit("command.sleeper", calm=0)["id"]
-    pid = wait_for(lambda: sleeper(server), what="the program")
-    [worker] = server.pids("worker")
-    os.kill(worker, signal.SIGKILL)
-    wait_for(lambda: not alive(pid), what="its end")
+def programs(server) -> list[int]:
+    return [pid for pid, line in descendants(server.process.pid).items() if "half.txt" in line]
+
+
+def started(server, alice, sign) -> tuple[str, int]:
+    """A job whose program has come to 40 % and waits for `sign`: its id, and the program's pid. Nothing of it can be seen."""
+    job = alice.submit("command.patient", sign=str(sign))["id"]
+    wait_for(lambda: alice.job(job)["progress"] == 40, what="progress")
     assert alice.get(f"/v1/jobs/{job}/artifacts").json()["artifacts"] == []
-    second = wait_for(lambda: (now := sleeper(server)) != pid and now, what="the second attempt")
-    assert alice.job(job)["attempt"] == 2
-    os.kill(second, signal.SIGKILL)     # killed, not ended: the attempt after it is granted
-    third = wait_for(lambda: (now := sleeper(server)) not in (pid, second) and now, what="the third attempt")
-    assert alice.job(job)["attempt"] == 3 and third
+    return job, programs(server)[0]
+
+
+def nothing_lies_about(server, job) -> bool:
+    return not list((server.data / "work").glob(f"{job}-*"))
+
+
+def test_a_cancel_ends_the_program(server, alice, tmp_path):
+    job, pid = started(server, alice, tmp_path / "sign")
     alice.delete(f"/v1/jobs/{job}")
     assert alice.finished(job)["status"] == "cancelled"
-    wait_for(lambda: not [path for path in (server.data / "work").glob(f"{job}-*")], what="no temporary folder")
+    wait_for(lambda: not alive(pid) and nothing_lies_about(server, job), what="its end")
+    assert alice.get(f"/v1/jobs/{job}/artifacts").json()["artifacts"] == []
+
+
+@pytest.mark.parametrize("who", ["worker", "program"])
+def test_after_a_death_the_next_attempt_succeeds(server, alice, tmp_path, who):
+    job, pid = started(server, alice, tmp_path / "sign")
+    os.kill(server.pids("worker")[0] if who == "worker" else pid, signal.SIGKILL)
+    wait_for(lambda: not alive(pid), what="the program's end")
+    assert alice.get(f"/v1/jobs/{job}/artifacts").json()["artifacts"] == []
+    (tmp_path / "sign").touch()
+    done = alice.finished(job)
+    assert (done["status"], done["attempt"]) == ("succeeded", 2)
+    [made] = done["result"]["files"]
+    assert requests.get(made["download_url"], timeout=60).text == "half and half"
+    wait_for(lambda: nothing_lies_about(server, job), what="no temporary folder")
 
 
 def test_each_command_has_a_form_and_a_schema(alice):
