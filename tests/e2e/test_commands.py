@@ -90,7 +90,7 @@ percent = "([0-9.]+)%"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("commands")
-    (folder / "commands.toml").write_text(COMMANDS, "utf-8")
+    (folder / "commands.toml").write_text(COMMANDS + (ROOT / "examples/commands.toml").read_text("utf-8"), "utf-8")
     with Stack(folder, commands=folder / "commands.toml", workers="1", lease="2", heartbeat="500ms") as stack:
         yield stack
 
@@ -211,15 +211,13 @@ def test_each_command_has_a_form_and_a_schema(alice):
 
 @pytest.mark.needs("curl", "tar")
 @pytest.mark.parametrize("page", ["commands.md", "fetch.md"])
-def test_the_commands_of_the_page_work(stack, page, tmp_path):
-    stack.settings["commands"] = str(ROOT / "examples/commands.toml")
-    stack.start()
-    client, text = stack.session("reader"), (ROOT / "docs" / page).read_text("utf-8")
+def test_the_commands_of_the_page_work(server, page, tmp_path):
+    client, text = server.session("reader"), (ROOT / "docs" / page).read_text("utf-8")
     (tmp_path / "notes.txt").write_text("a note")
     lines = re.findall(r"^curl .*$", "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).replace("\\\n", ""), re.MULTILINE)
     url = "/v1/artifacts/7/"
     for line in lines:
-        environment = {"PATH": os.environ["PATH"], "ACCEPTED_URL": stack.url, "ACCEPTED_KEY": client.key}
+        environment = {"PATH": os.environ["PATH"], "ACCEPTED_URL": server.url, "ACCEPTED_KEY": client.key}
         said = subprocess.run(["sh", "-c", line.replace("/v1/artifacts/7/", url)], cwd=tmp_path, env=environment,
                               capture_output=True, text=True).stdout
         url = json.loads(said)["url"].removesuffix("content") if "file=@" in line else url
