@@ -177,7 +177,7 @@ def _parameter(name: str, table: Any) -> Parameter:
     kind = table.get("kind") if isinstance(table, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"{what}: kind is one of {', '.join(_KINDS)}")
-    given = _checked(table, _PARAMETER | _KINDS[kind], what)
+    given = {"title": (name[0].upper() + name[1:]).replace("_", " ")} | _checked(table, _PARAMETER | _KINDS[kind], what)
     if not all(isinstance(choice, str) for choice in given.get("choices", ())):
         raise ValueError(f"{what}: choices is a list of texts; put each in quotes")
     if kind == "choice" and not given.get("choices"):

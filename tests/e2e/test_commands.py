@@ -207,6 +207,7 @@ def test_each_command_has_a_form_and_a_schema(alice):
     found = {entry["name"]: entry for entry in alice.get("/v1/job-types").json()["jobTypes"]}
     assert found["command.probe"]["title"] == "Probe" and found["command.probe"]["payload"]["required"] == ["text"]
     assert found["command.copy"]["payload"]["properties"]["source"]["format"] == "uri-reference"
+    assert found["command.probe"]["payload"]["properties"]["level"] == {"type": "integer", "title": "Level", "default": 3}
 
 
 @pytest.mark.needs("curl", "tar")

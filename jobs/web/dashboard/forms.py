@@ -93,6 +93,8 @@ def _kind(field: fields.Field, choices: tuple[str, ...]) -> str:
         return "lines" if isinstance(field, fields.List) else "file"
     if field.metadata.get("secret"):
         return "secret"
+    if field.metadata.get("source"):
+        return "text"       # an address, however long it may be
     if choices:
         return "choice"
     if isinstance(field, fields.List):
