@@ -12,14 +12,14 @@ from jobs import clock
 from tests.stack import Stack
 
 FILE = """
-[sources.library]
-url = "sqlite:///{folder}/library.db"
-[sources.library.queries.books]
+[sources.bookshop]
+url = "sqlite:///{folder}/bookshop.db"
+[sources.bookshop.queries.books]
 sql = "SELECT id, title FROM books WHERE id >= :least ORDER BY id"
 params.least = {{ type = "integer", default = 1 }}
 
 [sources.payroll]
-url = "sqlite:///{folder}/library.db"
+url = "sqlite:///{folder}/bookshop.db"
 owners = ["alice"]
 [sources.payroll.queries.salaries]
 sql = "SELECT id FROM books"
@@ -33,10 +33,10 @@ def server(tmp_path_factory):
     (folder / "sources.toml").write_text(FILE.format(folder=folder), "utf-8")
     (folder / "lacking").mkdir()
     (folder / "lacking" / "sitecustomize.py").write_text('import sys\nsys.modules["pyarrow"] = None\n')
-    with sqlite3.connect(folder / "library.db") as library:
-        library.execute("CREATE TABLE books (id INTEGER, title TEXT)")
-        library.executemany("INSERT INTO books VALUES (?, ?)", [(1, "Faust"), (2, "=1+1"), (3, "红楼梦")])
-    library.close()
+    with sqlite3.connect(folder / "bookshop.db") as bookshop:
+        bookshop.execute("CREATE TABLE books (id INTEGER, title TEXT)")
+        bookshop.executemany("INSERT INTO books VALUES (?, ?)", [(1, "Faust"), (2, "=1+1"), (3, "红楼梦")])
+    bookshop.close()
     with pytest.MonkeyPatch.context() as outside:
         outside.setenv("PYTHONPATH", str(folder / "lacking"), prepend=os.pathsep)
         with Stack(folder, data_sources=folder / "sources.toml", lease="60", grace="60") as stack:
@@ -80,7 +80,7 @@ def refused(client, **payload) -> list[dict]:
 
 
 def test_a_report_from_the_request_to_the_file(alice):
-    job = export(alice, "books", "library", {"least": 2})
+    job = export(alice, "books", "bookshop", {"least": 2})
     assert rows(job) == [{"id": "2", "title": "'=1+1"}, {"id": "3", "title": "红楼梦"}]
     result, resource = job["result"], alice.get(job["resource"]).json()
     assert resource["status"] == "ready"
@@ -138,14 +138,14 @@ def test_the_jobs_of_the_server_by_their_kind(server, alice):
 
 @pytest.mark.parametrize(("payload", "pointer", "words"), [
     ({"query": "all"}, "#/source", "Missing"),
-    ({"source": "shop", "query": "all"}, "#/source", "There is no such source. There are: jobs, library."),
+    ({"source": "shop", "query": "all"}, "#/source", "There is no such source. There are: jobs, bookshop."),
     ({"source": "jobs", "query": "none"}, "#/query", "jobs has no such query. It has: all, failed, by-type."),
     ({"source": "jobs", "query": "all", "params": {"since": "yesterday"}}, "#/params/since", "RFC 3339"),
     ({"source": "jobs", "query": "all", "params": {"status": "done"}}, "#/params/status", "Must be one of"),
     ({"source": "jobs", "query": "all", "params": {"page": 1}}, "#/params/page",
      "Unknown. all takes since (datetime, optional), until (datetime, optional)"),
-    ({"source": "library", "query": "books", "params": {"least": "1 OR 1=1"}}, "#/params/least", "integer"),
-    ({"source": "library", "query": "books", "params": {"least": 2**63}}, "#/params/least", "9223372036854775807"),
+    ({"source": "bookshop", "query": "books", "params": {"least": "1 OR 1=1"}}, "#/params/least", "integer"),
+    ({"source": "bookshop", "query": "books", "params": {"least": 2**63}}, "#/params/least", "9223372036854775807"),
     ({"source": "jobs", "query": "all", "params": []}, "#/params", "mapping"),
     ({"source": "jobs", "query": "all", "format": "ods"}, "#/format", "Must be one of"),
     ({"source": "jobs", "query": "all", "format": "parquet"}, "#/format",
@@ -158,7 +158,7 @@ def test_what_cannot_be_is_refused_at_once_with_a_pointer(bob, payload, pointer,
 
 def test_a_source_for_some_does_not_exist_for_others(server, alice, bob):
     assert refused(bob, source="payroll", query="salaries") == [
-        {"pointer": "#/source", "detail": "There is no such source. There are: jobs, library."}]
+        {"pointer": "#/source", "detail": "There is no such source. There are: jobs, bookshop."}]
     assert refused(bob, source="payroll", query="guess")[0]["pointer"] == "#/source"
     assert "payroll" not in requests.get(f"{server.url}/openapi.json", timeout=60).text
     assert len(rows(export(alice, "salaries", "payroll"))) == 3
@@ -168,8 +168,8 @@ def test_a_source_for_some_does_not_exist_for_others(server, alice, bob):
 def test_the_form_offers_what_there_is(alice):
     types = {entry["name"]: entry for entry in alice.get("/v1/job-types").json()["jobTypes"]}
     payload = types["report.export"]["payload"]["properties"]
-    assert payload["source"]["enum"] == ["jobs", "library"]
-    assert payload["query"]["description"].endswith("jobs: all, failed, by-type; library: books.")
+    assert payload["source"]["enum"] == ["jobs", "bookshop"]
+    assert payload["query"]["description"].endswith("jobs: all, failed, by-type; bookshop: books.")
     assert payload["format"]["enum"] == ["csv", "xlsx", "parquet", "jsonl"] and payload["format"]["default"] == "csv"
 
 

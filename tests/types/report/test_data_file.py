@@ -55,7 +55,7 @@ def test_the_example_is_a_good_file(monkeypatch):
     monkeypatch.setenv("SHOP_PASSWORD", "secret")
     names = {source.name: list(source.queries) for source in read_sources(settings.load(
         {}, data_sources=ROOT / "examples" / "data-sources.toml"))}
-    assert names == {"library": ["books", "loans"], "shop": ["orders"]}
+    assert names == {"bookshop": ["books", "loans"], "shop": ["orders"]}
 
 
 def test_the_environment_is_put_into_urls(tmp_path, monkeypatch):
