@@ -1,6 +1,6 @@
 """Schemathesis reads /openapi.json and tries what it says, and what it does not: no fault of ours, no other answer.
 
-Half a minute, with the same seed each time, so that a failure can be had again; SCHEMATHESIS_SEED tries another.
+Half a minute, with another seed each time; SCHEMATHESIS_SEED, from the output of a failure, has the same run again.
 """
 
 import os
@@ -20,8 +20,9 @@ def test_the_server_keeps_to_its_description(tmp_path):
                    "--header", f"Authorization: Bearer {server.key}",
                    "--phases", "coverage,fuzzing", "--checks", ",".join(CHECKS),
                    *(f"--exclude-operation-id={name}" for name in LEFT_OUT), "--max-time", "30", "--max-examples", "10",
-                   "--request-timeout", "60", "--continue-on-failure", "--no-color",
-                   "--seed", os.environ.get("SCHEMATHESIS_SEED", "20261201")]
+                   "--request-timeout", "60", "--continue-on-failure", "--no-color"]
+        if seed := os.environ.get("SCHEMATHESIS_SEED"):
+            command += ["--seed", seed]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
         assert "Internal Server Error" not in server.output()
