@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -93,6 +93,13 @@ class Api(requests.Session):
         answer = self.get(f"/v1/jobs/{id}")
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def frames(self, id: str) -> Iterator[dict]:
+        """The data of each event of its stream, until the job has ended."""
+        with self.get(f"/v1/jobs/{id}/events", stream=True) as stream:
+            for line in stream.iter_lines(decode_unicode=True):
+                if line.startswith("data:"):
+                    yield json.loads(line[5:])
 
     def finished(self, id: str, timeout: float = 60) -> dict:
         """The job once it is terminal."""

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from marshmallow import ValidationError, fields, validate
 
 from jobs.settings import duration
+from jobs.types.operator_file import tables_of
 from jobs.work.job_type import OPTIONS, DeclarationError
 
 _ANY, _DURATION = object, (str, int, float)
@@ -108,15 +108,9 @@ class Command:
 
 
 def read(path: Path) -> list[Command]:
-    """The commands of a file. DeclarationError."""
-    try:
-        tables = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise DeclarationError(f"ACCEPTED_COMMANDS: {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DeclarationError(f"ACCEPTED_COMMANDS: {path} is no TOML: {error}.") from None
+    """The commands of a file. SettingsError when it cannot be read, DeclarationError when a command cannot work."""
     found = []
-    for name, table in tables.items():
+    for name, table in tables_of("COMMANDS", path).items():
         try:
             found.append(_command(name, table))
         except (ValueError, re.error) as error:

@@ -64,12 +64,7 @@ def test_every_page_of_a_book_is_read_and_a_torn_one_named(server, alice, scans,
         file.write(b"\xff" * 60)
 
     job = alice.submit("ocr.read", sourceUrl=upload(alice, book))
-    stages = []
-    with alice.get(f"/v1/jobs/{job['id']}/events", stream=True) as stream:
-        for line in stream.iter_lines(decode_unicode=True):
-            if line.startswith("data:"):
-                frame = json.loads(line[5:])
-                stages.append((frame["progress"], frame["stage"]))
+    stages = [(frame["progress"], frame["stage"]) for frame in alice.frames(job["id"])]
     job = alice.job(job["id"])
     assert job["status"] == "partialSuccess", job
     [torn] = job["error"]["errors"]

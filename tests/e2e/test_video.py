@@ -157,12 +157,7 @@ def test_what_the_source_lacks_fails_alone(alice, clip, name, wanted, made, lack
 
 def test_percentages_rise_on_the_stream(alice, clip):  # noqa: F811
     job = transcode(alice, clip("reel.mp4"), "360p", "240p")
-    seen = []
-    with alice.get(f"/v1/jobs/{job['id']}/events", stream=True) as stream:
-        for line in stream.iter_lines(decode_unicode=True):
-            if line.startswith("data:"):
-                frame = json.loads(line[5:])
-                seen.append((frame["progress"], frame["stage"]))
+    seen = [(frame["progress"], frame["stage"]) for frame in alice.frames(job["id"])]
     percentages = [progress for progress, _ in seen]
     assert percentages == sorted(percentages)
     assert len({progress for progress in percentages if 0 < progress < 100}) >= 5, seen

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import quote
 from marshmallow import ValidationError
 
 from jobs.settings import Settings, SettingsError, duration
+from jobs.types.operator_file import tables_of
 from jobs.types.report import reading
 from jobs.types.report.sources import TYPES, Param, Query, Source
 
@@ -33,14 +33,8 @@ def read_sources(settings: Settings) -> list[Source]:
     if not settings.data_sources:
         return []
     path = Path(settings.data_sources).expanduser().absolute()
-    try:
-        tables = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise SettingsError(f"ACCEPTED_DATA_SOURCES: {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"ACCEPTED_DATA_SOURCES: {path} is no TOML: {error}.") from None
     faults: list[str] = []
-    sources = list(_all(tables, faults))
+    sources = list(_all(tables_of("DATA_SOURCES", path), faults))
     if faults:
         raise SettingsError("\n".join(f"ACCEPTED_DATA_SOURCES: {path}: {fault}" for fault in faults))
     return sources
