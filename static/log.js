@@ -6,13 +6,14 @@ import {localize} from "./times.js";
 const MOST = 2000;                // lines kept on show
 const LONGEST = 2000;             // characters of a line, as the server cuts them
 const PAUSE = 2000;
+const SEATS = 3;                  // tabs of a browser that follow by a stream at a time: it has few connections for a host
 
 export function followLog(panel) {
   const list = panel.querySelector("ol"), search = panel.querySelector("[type=search]");
   const follow = panel.querySelector("[data-follow-switch]"), box = follow.querySelector("input");
   const toEnd = () => list.scrollTop = list.scrollHeight;
   let after = Number(list.lastElementChild?.id.slice(5) || 0);
-  let source, timer;
+  let source, timer, release, turn;     // turn: a token, so that what an older start answers is ignored
   if (!location.hash) toEnd();
 
   function add(lines) {
@@ -29,9 +30,17 @@ export function followLog(panel) {
     if (box.checked) toEnd();
   }
 
-  function listen() {
-    if (!window.EventSource) return ask();
-    let waiting = [];
+  function start() {
+    const mine = turn = {};
+    takeSeat(free => {
+      if (turn !== mine) return free?.();
+      release = free;
+      free && window.EventSource ? listen(mine) : ask(mine);
+    });
+  }
+
+  function listen(mine) {
+    const waiting = [];
     source = new EventSource(`${panel.dataset.src}?follow=true&after=${after}`);
     source.addEventListener("line", event => {
       if (!waiting.push(JSON.parse(event.data)) || waiting.length > 1) return;
@@ -42,23 +51,27 @@ export function followLog(panel) {
       if (source.readyState !== EventSource.CLOSED) return;    // it comes back by itself
       const over = document.querySelector("[data-final]");     // 204: there will be no more
       if (over) end();
-      else timer = setTimeout(ask, PAUSE);
+      else timer = setTimeout(() => ask(mine), PAUSE);
     };
   }
 
-  async function ask() {
+  async function ask(mine) {
     const over = document.querySelector("[data-final]");
     try {
       const answer = await fetch(`${panel.dataset.src}?after=${after}`, {headers: {Accept: "application/json"}});
-      if (answer.ok) add((await answer.json()).lines);
+      const lines = answer.ok ? (await answer.json()).lines : [];
+      if (turn !== mine) return;
+      add(lines);
       if (over || [401, 404, 410].includes(answer.status)) return end();
     } catch { /* the network is away; it is asked again */ }
-    timer = setTimeout(ask, PAUSE * (0.75 + Math.random() / 2));
+    if (turn === mine) timer = setTimeout(() => ask(mine), PAUSE * (0.75 + Math.random() / 2));
   }
 
   function pause() {
+    turn = null;
     source?.close();
     clearTimeout(timer);
+    release?.();
   }
 
   function end() {
@@ -86,11 +99,19 @@ export function followLog(panel) {
   document.addEventListener("visibilitychange", () => {
     if (!("live" in panel.dataset)) return;
     pause();
-    if (!document.hidden) listen();
+    if (!document.hidden) start();
   });
   addEventListener("pagehide", pause);
-  addEventListener("pageshow", event => event.persisted && "live" in panel.dataset && listen());
-  if (!document.hidden) listen();
+  addEventListener("pageshow", event => event.persisted && "live" in panel.dataset && start());
+  if (!document.hidden) start();
+}
+
+// Calls `taken` with what gives the seat back, or with null when all are taken.
+function takeSeat(taken, number = 1) {
+  if (!navigator.locks) return taken(() => {});
+  if (number > SEATS) return taken(null);
+  navigator.locks.request(`log ${number}`, {ifAvailable: true},
+    lock => lock ? new Promise(taken) : void takeSeat(taken, number + 1));
 }
 
 function row({id, at, line}) {

@@ -2,9 +2,15 @@
 
 const root = document.documentElement;
 const language = root.lang;
-const skew = Date.parse(root.dataset.now) - Date.now();
-const offset = Math.abs(skew) > 2000 ? skew : 0;   // less is only the way from there to here
+let offset = 0;
 const now = () => Date.now() + offset;
+
+// The server's time of this moment, as text.
+export function setClock(said) {
+  const skew = Date.parse(said) - Date.now();
+  if (Math.abs(skew - offset) > 2000) offset = Math.abs(skew) > 2000 ? skew : 0;   // less is the way from there to here
+}
+setClock(root.dataset.now);
 
 const relative = new Intl.RelativeTimeFormat(language, {numeric: "auto", style: "short"});
 const two = "2-digit";

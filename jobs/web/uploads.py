@@ -16,6 +16,8 @@ from werkzeug.http import parse_options_header
 from jobs import clock
 from jobs.artifacts import names, publish, records
 from jobs.artifacts.store import storage_errors
+from jobs.core.access import Caller
+from jobs.db import Row
 from jobs.errors import Problem
 from jobs.web import auth
 from jobs.web.queries import known
@@ -34,16 +36,21 @@ def post_file() -> Response:
     """Keep a file: the raw body, or the one file of a multipart form. 201 and where it is."""
     caller = auth.submitter()
     known("name")
-    settings = site().settings
-    with _incoming() as incoming, patience(settings.keepalive * 4):
-        _receive(incoming)
-        row = publish.upload(
-            site().db, site().store, settings, incoming.path, owner=caller.owner, name=incoming.name,
-            media_type=_media_type(incoming), size=incoming.size, sha256=incoming.sha256,
-            expires_at=clock.after(settings.upload_retention))
+    row = receive(caller)
     response = Response(compact(records.render(row)), 201, content_type="application/json")
     response.headers.update({"Location": f"{base_url()}/v1/artifacts/{row.id}", "Cache-Control": "no-store"})
     return response
+
+
+def receive(caller: Caller) -> Row:
+    """The request's body as a new upload of the caller: its artifact."""
+    settings = site().settings
+    with _incoming() as incoming, patience(settings.keepalive * 4):
+        _receive(incoming)
+        return publish.upload(
+            site().db, site().store, settings, incoming.path, owner=caller.owner, name=incoming.name,
+            media_type=_media_type(incoming), size=incoming.size, sha256=incoming.sha256,
+            expires_at=clock.after(settings.upload_retention))
 
 
 class Incoming(io.RawIOBase):

@@ -9,7 +9,7 @@ from werkzeug.exceptions import HTTPException
 from jobs.core import access
 from jobs.core.states import Status
 from jobs.errors import KINDS, Problem, StorageFull, StorageUnavailable
-from jobs.web import auth, headers
+from jobs.web import auth, headers, problems
 from jobs.web.dashboard import (actions, administration, assets, callbacks, endpoints, export, forms, log, pages, preferences,
                                 protection, sign_in, steer, submit, tree, words)
 
@@ -27,7 +27,7 @@ def register(app: Flask) -> None:
                       BABEL_TRANSLATION_DIRECTORIES=str(TRANSLATIONS))
     Babel(app, locale_selector=preferences.language)
     app.jinja_env.globals.update(
-        asset=assets.asset, csrf=protection.token, reader=sign_in.reader, language=preferences.language,
+        asset=assets.asset, edition=assets.edition, csrf=protection.token, reader=sign_in.reader, language=preferences.language,
         language_tag=preferences.language_tag, languages=preferences.LANGUAGES, theme=preferences.theme, words=words, statuses=list(Status), may_submit=access.may_submit, field_name=forms.field_name)
     app.jinja_env.filters["visible"] = tree.visible
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
@@ -43,6 +43,7 @@ _route("/", "overview", pages.home)
 _route("/region", "overview_region", pages.home_region)
 _route("/jobs", "job_list", pages.job_list)
 _route("/jobs/rows", "job_rows", pages.job_rows)
+_route("/jobs/newer", "newer_region", pages.newer)
 _route("/jobs.<any(csv, json):form>", "export", export.export)
 _route("/jobs/<id:job_id>", "job", pages.job_page)
 _route("/jobs/<id:job_id>/region", "job_region", pages.job_region)
@@ -55,6 +56,7 @@ _route("/deliveries/<id:delivery_id>/redeliver", "redeliver", callbacks.redelive
 _route("/new", "new_job", submit.choose)
 _route("/new/<type_name>", "new_job_of", submit.new)
 _route("/new/<type_name>", "create_job", submit.create, ("POST",))
+_route("/files", "upload", submit.upload, ("POST",))
 _route("/types", "job_types", pages.job_types)
 _route("/endpoints", "endpoints", endpoints.listing)
 _route("/endpoints", "create_endpoint", endpoints.create, ("POST",))
@@ -83,7 +85,7 @@ def _need_reader() -> Response | None:
     """Every page but signing in needs somebody. A region that is fetched gets a 401: its script reloads the page."""
     if request.endpoint in _OPEN or auth.optional_caller():
         return None
-    if request.endpoint and request.endpoint.endswith(("_region", "_rows")):
+    if _fetched():
         return Response(status=401)
     return sign_in.to_sign_in()
 
@@ -94,7 +96,14 @@ def _protect(response: Response) -> Response:
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers.setdefault("Content-Security-Policy", headers.CSP)
     response.headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    if _fetched():
+        response.headers["Edition"] = assets.edition()
     return response
+
+
+def _fetched() -> bool:
+    """Whether a script asks, for a region of a page that it has open."""
+    return (request.endpoint or "").endswith(("_region", "_rows"))
 
 
 @blueprint.errorhandler(StorageUnavailable)
@@ -115,7 +124,9 @@ def _show_fault(error: Exception) -> tuple[str, int] | Exception:
 
 
 @blueprint.errorhandler(Problem)
-def _show_problem(problem: Problem) -> tuple[str, int]:
+def _show_problem(problem: Problem) -> tuple[str, int] | Response:
     """A problem as a page for people."""
+    if request.endpoint == "ui.upload":     # a script asks, and shows what it is told at the field
+        return problems.respond(problem)
     kind = KINDS.get(problem.slug)
     return render_template("failure.html", problem=problem, help=kind.help if kind else None), problem.status

@@ -10,6 +10,7 @@ from pathlib import Path
 from flask import Response, send_from_directory, url_for
 
 FOLDER = Path(__file__).parents[3] / "static"
+_PAGES = FOLDER.with_name("templates")
 _FOR_EVER = "public, max-age=31536000, immutable"
 _AROUND = 56.5
 _RING = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><circle cx="12" cy="12" r="9" fill="#fff" stroke="#b9c4d4" '
@@ -20,9 +21,19 @@ _RING = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><circle cx
 @lru_cache(maxsize=1)
 def revision() -> str:
     """A digest of every file in the folder."""
+    return _digest(FOLDER)
+
+
+@lru_cache(maxsize=1)
+def edition() -> str:
+    """A digest of all that a page is made of: one that is left open is loaded anew when the server has another."""
+    return f"{revision()}-{_digest(_PAGES)}"
+
+
+def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(path for path in FOLDER.rglob("*") if path.is_file()):
-        digest.update(f"{path.relative_to(FOLDER)}\0".encode() + path.read_bytes())
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 
 

@@ -18,7 +18,7 @@ from jobs.web.site import base_url, site
 from jobs.webhooks import log
 
 RUNNING_SHOWN, WAITING_SHOWN, ENDED_SHOWN = 30, 12, 8
-PAGE = 50
+SIZES = (50, 100, 200)
 LOG_LINES = 300
 _TROUBLED = (Status.FAILED, Status.PARTIAL)
 _WELL = (Status.SUCCEEDED, Status.CANCELLED)
@@ -39,20 +39,27 @@ def job_list() -> Response | str:
     sought = search.of_address()
     if any(not value for value in request.args.values()):  # a form names every field; an address only what is meant
         return redirect(url_for("ui.job_list", **sought.query()))
-    caller, reader, wanted = auth.caller(), site().db.read(), filters.scoped(sought.wanted(), auth.caller())
-    before = job_id("before")
-    rows = [] if wanted is None else reads.page(reader, PAGE + 1, before=before, **wanted)
-    older = url_for("ui.job_list", before=rows[PAGE - 1].id, **sought.query()) if len(rows) > PAGE else None
-    return render_template("jobs.html", jobs=_show(rows[:PAGE]), sought=sought, before=before, older=older,
-                           counts=tallies.by_status(reader, caller.scope), types=site().registry)
+    before, size = job_id("before"), _size()
+    rows = _page_of(sought, size + 1, before)
+    older = url_for("ui.job_list", before=rows[size - 1].id, rows=_said(size), **sought.query()) if len(rows) > size else None
+    return render_template("jobs.html", jobs=_show(rows[:size]), sought=sought, before=before, older=older, size=size, sizes=SIZES,
+                           rows=_said(size), counts=tallies.by_status(site().db.read(), auth.caller().scope),
+                           types=site().registry)
 
 
 def job_rows() -> str:
     """The rows of these jobs, for a list that is on show."""
-    asked = request.args.get("ids", "").split(",")
-    ids = tuple(int(one) for one in asked if one.isascii() and one.isdigit() and len(one) < 19)
-    rows = reads.page(site().db.read(), PAGE, owner=auth.caller().scope, ids=ids[:PAGE]) if ids else []
+    ids = _ids()[:SIZES[-1]]
+    rows = reads.page(site().db.read(), len(ids), owner=auth.caller().scope, ids=ids) if ids else []
     return render_template("regions/rows.html", jobs=_show(rows))
+
+
+def newer() -> str:
+    """How many jobs stand on the first page of a search now that do not stand on a page made earlier (`ids`)."""
+    sought, shown, size = search.of_address(), set(_ids()), _size()
+    rows = _page_of(sought, size)
+    return render_template("regions/newer.html", number=sum(row.id not in shown for row in rows), size=size,
+                           here=url_for("ui.job_list", rows=_said(size), **sought.query()))
 
 
 def job_page(job_id: int) -> str:
@@ -72,6 +79,26 @@ def job_region(job_id: int) -> str:
 def job_types() -> str:
     """What this server can do."""
     return render_template("types.html", types=[(declared, forms.inputs(declared)) for declared in site().registry])
+
+
+def _page_of(sought: search.Search, limit: int, before: int | None = None) -> list[Row]:
+    wanted = filters.scoped(sought.wanted(), auth.caller())
+    return [] if wanted is None else reads.page(site().db.read(), limit, before=before, **wanted)
+
+
+def _ids() -> tuple[int, ...]:
+    asked = request.args.get("ids", "").split(",")
+    return tuple(int(one) for one in asked if one.isascii() and one.isdigit() and len(one) < 19)
+
+
+def _size() -> int:
+    """Rows of a page, as the address asks for them."""
+    return next((size for size in SIZES if str(size) == request.args.get("rows")), SIZES[0])
+
+
+def _said(size: int) -> int | None:
+    """How an address says the size of a page: not at all where it is the usual one."""
+    return size if size != SIZES[0] else None
 
 
 def _glance() -> dict[str, Any]:

@@ -71,6 +71,13 @@ def create(type_name: str) -> Response | tuple[str, int]:
             return _page(declared, form, problem), 422
 
 
+def upload() -> tuple[dict[str, str], int]:
+    """Keep a file that is sent before its form; 201 and the address by which the form may name it."""
+    caller = auth.submitter()
+    check_form({"csrf": request.headers.get("X-CSRF", "")})
+    return {"address": records.content_path(uploads.receive(caller))}, 201
+
+
 def _submit(caller: Caller, declared: JobType, form: MultiDict, once: str | None) -> int:
     """The id of the job."""
     payload = bodies.parse(json.dumps(forms.read(forms.inputs(declared), form)).encode())
@@ -124,7 +131,8 @@ def _page(declared: JobType, form: MultiDict, problem: Problem | None = None, fr
     if problem and not faults:
         elsewhere = [problem.detail or problem.title]
     return render_template("new_job.html", declared=declared, inputs=known, form=form, faults=faults,
-                           elsewhere=elsewhere, fresh=fresh, once=secrets.token_urlsafe(12))
+                           elsewhere=elsewhere, fresh=fresh, once=secrets.token_urlsafe(12),
+                           max_upload=site().settings.max_upload)
 
 
 def _field_of(pointer: str) -> str:

@@ -4,7 +4,7 @@ from flask_babel import gettext, lazy_gettext, ngettext
 
 from jobs import clock
 from jobs.core.access import Role
-from jobs.core.states import Priority, Status
+from jobs.core.states import TERMINAL, Priority, Status
 
 STATUSES = {
     Status.QUEUED: lazy_gettext("Waiting"),
@@ -71,6 +71,11 @@ _FIELD_MESSAGES = (  # what marshmallow says, in its own words
 def status(code: str) -> str:
     """The word for a job's status."""
     return str(STATUSES[Status(code)])
+
+
+def ends() -> dict[str, str]:
+    """The words for the states in which nothing changes any more."""
+    return {code.value: str(word) for code, word in STATUSES.items() if code in TERMINAL}
 
 
 def priority(rank: int) -> str:
