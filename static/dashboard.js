@@ -1,7 +1,7 @@
 // Brings a page to life. Everything works without this, too; then a reload shows what changed.
 
 import {follow} from "./following.js";
-import {Newer, Region, Rows} from "./regions.js";
+import {Job, Newer, Region, Rows} from "./regions.js";
 import {Frames} from "./frames.js";
 import {localize} from "./times.js";
 import {followLog} from "./log.js";
@@ -13,7 +13,7 @@ import {renewPage} from "./edition.js";
 
 const SLOW = 3000;                // milliseconds until what only refines a page is fetched
 const SAFETY = 60_000;            // a look at everything, in case a proxy holds the stream back
-const KINDS = {rows: Rows, newer: Newer};
+const KINDS = {job: Job, newer: Newer, rows: Rows};
 const page = document.body.dataset;
 const log = document.getElementById("log-panel");
 

@@ -25,7 +25,9 @@ export class Region {
 
   // Fetch it again, at the latest `within` milliseconds from now if the pace allows; several wishes become one.
   want(within = 0) {
-    this.due = Math.min(this.due, Date.now() + within);
+    const due = Date.now() + within;
+    if (due >= this.due) return;
+    this.due = due;
     this.plan();
   }
 
@@ -37,8 +39,11 @@ export class Region {
   plan() {
     clearTimeout(this.timer);
     if (this.due === Infinity || this.busy || this.over) return;
-    const pace = document.hidden ? HIDDEN_PACE : Math.max(PACE, SHARE * this.took);
-    this.timer = setTimeout(() => this.fetch(), Math.max(0, Math.max(this.due, this.last + pace) - Date.now()));
+    this.timer = setTimeout(() => this.fetch(), Math.max(0, Math.max(this.due, this.last + this.pace) - Date.now()));
+  }
+
+  get pace() {
+    return document.hidden ? HIDDEN_PACE : Math.max(PACE, SHARE * this.took);
   }
 
   async fetch() {
@@ -75,6 +80,17 @@ export class Region {
   swap(html) {
     morph(this.element, parse(html));
     this.onSwap();
+  }
+}
+
+// All about one job. Its states are few, and the title of a tab that nobody sees tells them at once.
+export class Job extends Region {
+  heed(id, shown, within) {
+    this.want(document.hidden && within ? HIDDEN_PACE : within);
+  }
+
+  get pace() {
+    return Math.max(PACE, SHARE * this.took);
   }
 }
 

@@ -37,8 +37,9 @@ def claim_next(tx: Transaction, queue: str, worker: str, limits: Mapping[str, in
 
 def taken(tx: Transaction, worker: str) -> Row | None:
     """The job that this worker holds a lease of: for one that cannot tell whether its claim was committed."""
-    return tx.one("""SELECT jobs.* FROM jobs JOIN leases ON leases.job_id = jobs.id AND leases.attempt = jobs.attempt
-                     WHERE leases.worker = :worker AND jobs.status = 'running'""", worker=worker)
+    return tx.one("""SELECT jobs.* FROM leases CROSS JOIN jobs  -- which SQLite reads in this order
+                     WHERE jobs.id = leases.job_id AND leases.attempt = jobs.attempt
+                     AND leases.worker = :worker AND jobs.status = 'running'""", worker=worker)
 
 
 def _candidates(tx: Transaction, queue: str) -> list[tuple[int, str]]:

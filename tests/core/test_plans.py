@@ -3,7 +3,8 @@
 import pytest
 
 from jobs import settings
-from jobs.core import models, reads
+from jobs.core import claim, cleanups, models, overview, reads
+from jobs.core.states import TERMINAL
 from jobs.db import Database
 
 
@@ -19,6 +20,9 @@ class Explained(Database):
             def all(_, sql, **parameters):
                 found.extend(row.detail for row in self.read().all(f"EXPLAIN QUERY PLAN {sql}", **parameters))
                 return []
+
+            def one(_, sql, **parameters):
+                Reader().all(sql, **parameters)
 
         return found, Reader()
 
@@ -53,3 +57,23 @@ def test_the_feed_follows_the_versions(db):
         plans, reader = db.plans()
         reads.changes(reader, 5, 50, owner=owner)
         assert len(plans) == 1 and plans[0].startswith(f"SEARCH jobs USING INDEX {index} "), plans
+
+
+@pytest.mark.parametrize("owner", [None, "alice"])
+@pytest.mark.parametrize("question", [
+    lambda reader, owner: overview.running(reader, owner, 30),
+    lambda reader, owner: overview.waiting(reader, owner, 12, "2026"),
+    lambda reader, owner: overview.lately(reader, owner, tuple(TERMINAL), 8),
+    lambda reader, owner: overview.leases(reader),
+    lambda reader, owner: overview.ended_by_minute(reader, owner, "2026", "2027"),
+    lambda reader, owner: overview.latest_spans(reader, owner, "2026"),
+    lambda reader, owner: overview.history(reader, 5),
+    lambda reader, owner: overview.attempts(reader, 5),
+    lambda reader, owner: overview.log_tail(reader, 5, 300),
+    lambda reader, owner: claim.taken(reader, "w"),
+    lambda reader, owner: cleanups.waiting(reader),
+], ids=lambda question: "-".join(question.__code__.co_names[1:]))
+def test_a_glance_never_goes_through_the_jobs(db, question, owner):
+    plans, reader = db.plans()
+    question(reader, owner)
+    assert plans and not [plan for plan in plans if plan.startswith("SCAN jobs")], plans

@@ -11,11 +11,16 @@ expect.set_options(timeout=60_000)     # a busy machine is no fault of the page
 
 
 @pytest.fixture(scope="module")
-def browser(chromium_path):
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium_path, args=ARGUMENTS)
+def playwright():
+    with sync_playwright() as started:
         yield started
-        started.close()
+
+
+@pytest.fixture(scope="module")
+def browser(playwright, chromium_path):
+    started = playwright.chromium.launch(executable_path=chromium_path, args=ARGUMENTS)
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="module")
