@@ -40,7 +40,7 @@ class Upload {
     const {file: {name}, waiting, words} = this;
     this.bar.value = percent;
     this.text.textContent = `${name} · ${percent} %${waiting ? ` · ${words.waiting}` : ""}`;
-    this.say(`${name}: ${percent - percent % 25} %`);     // to be heard, not to be read
+    this.say(waiting ? words.waiting : `${name}: ${percent - percent % 25} %`);   // to be heard, not to be read
   }
 
   answered(request) {
@@ -67,7 +67,6 @@ class Upload {
     event.preventDefault();
     this.waiting = event;
     this.tell(this.bar.value);
-    this.say(this.words.waiting);
   }
 
   // The connection was cut; the file is still at hand.

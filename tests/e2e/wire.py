@@ -78,13 +78,16 @@ class Wire:
 
     @contextmanager
     def holding(self, path: str) -> Iterator[None]:
-        """Bodies of requests for the path do not get through meanwhile, beyond their first piece."""
+        """Bodies of requests for the path do not get through meanwhile, or until `go`, beyond their first piece."""
         self._slow = path
         self._free.clear()
         try:
             yield
         finally:
-            self._free.set()
+            self.go()
+
+    def go(self) -> None:
+        self._free.set()
 
     def close(self) -> None:
         self._free.set()
