@@ -6,6 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from jobs import clock
 from tests.e2e.browsing import visitor
 from tests.e2e.traffic import Traffic
 from tests.stack import wait_for
@@ -80,7 +81,7 @@ def test_many_ends_make_few_notices(browser, server, api, traffic):
         while len(traffic.ended) < 40:
             traffic.change()
         told = wait_for(lambda: (titles := page.evaluate("told.map(one => one.title)"))
-                        and titles[-1] == "40 jobs have ended" and titles, what="a notice of them all")
+                        and re.fullmatch("4[0-9] jobs have ended", titles[-1]) and titles, what="a notice of them all")
         assert len(told) < 20
 
 
@@ -103,11 +104,10 @@ def test_who_looks_at_the_page_needs_no_notice_and_a_refusal_is_said(browser, se
 def test_a_page_of_an_older_edition_loads_itself_anew(page, server, api):
     """What the page was made from is another now, as after an update of the server."""
     older = "window.sameDocument = true; document.documentElement.dataset.edition = 'older'"
-    renewed = "document.documentElement.dataset.edition !== 'older'"
     is_live(page)
     page.evaluate(older)
     api.submit("demo.drill", seconds=0)
-    page.wait_for_function(renewed)
+    expect(page.locator("html")).not_to_have_attribute("data-edition", "older")
     is_live(page)
     page.evaluate(older)                        # but not again and again
     job = api.submit("demo.drill", seconds=0)
@@ -123,7 +123,7 @@ def test_a_page_of_an_older_edition_loads_itself_anew(page, server, api):
     assert page.evaluate("window.sameDocument")
     words.fill("")
     api.submit("demo.drill", seconds=0)
-    page.wait_for_function(renewed)
+    expect(page.locator("html")).not_to_have_attribute("data-edition", "older")
 
 
 def test_new_jobs_are_counted_as_the_filter_has_them(page, server, api):
@@ -150,7 +150,7 @@ def test_a_clock_that_goes_wrong_is_set_by_the_server(browser, server, api):
         elapsed = page.locator(f"#run-{job['id']} .elapsed time")
         expect(elapsed).to_have_text(re.compile(r"^\d:[0-5]\d$"))
         page.evaluate("window.wrong = -7_200_000")       # somebody sets it, wrongly
-        other = api.submit("demo.drill", {"notBefore": "2099-01-01T00:00:00Z"}, seconds=0)
+        other = api.submit("demo.drill", {"notBefore": clock.after(86400)}, seconds=0)
         expect(page.locator(f"#wait-{other['id']}")).to_have_count(1)
         expect(elapsed).to_have_text(re.compile(r"^(0:[1-5]\d|0:0[1-9]|[1-9]:\d\d)$"))
         api.post(f"/v1/jobs/{other['id']}:cancel")
