@@ -25,7 +25,7 @@ export class Feed {
     if (!this.stopped) return;
     this.stopped = false;
     this.run = {};                // a token: what an older run still answers is ignored
-    self.EventSource && Date.now() >= this.streamAgainAt ? this.stream(this.run) : this.poll(this.run);
+    self.EventSource && performance.now() >= this.streamAgainAt ? this.stream(this.run) : this.poll(this.run);
   }
 
   stop() {
@@ -70,7 +70,7 @@ export class Feed {
       this.failures += 1;
       if (source.readyState !== EventSource.CLOSED && this.failures < MOST_FAILURES) return; // it comes back by itself
       source.close();
-      this.streamAgainAt = Date.now() + this.streamPause;
+      this.streamAgainAt = performance.now() + this.streamPause;
       this.streamPause = Math.min(2 * this.streamPause, 600_000);
       this.failures = 0;
       this.poll(run);
@@ -118,7 +118,7 @@ export class Feed {
         this.onState("polling");
         if (first) this.onOpen();
         for (const change of changes) if (!this.only || change.id === this.only) this.onFrame(change);
-        if (self.EventSource && Date.now() >= this.streamAgainAt && this.run === run) return this.stream(run);
+        if (self.EventSource && performance.now() >= this.streamAgainAt && this.run === run) return this.stream(run);
         if (!hasMore) await pause(250);
       } catch (error) {
         if (this.run !== run) return;

@@ -11,7 +11,7 @@ export class Notices {
     this.button = self.Notification && self.isSecureContext ? button : null;
     this.only = only;
     this.ended = [];
-    this.last = 0;
+    this.last = -FORGET;
     if (!this.button) return;
     this.key = `notices.${only ? "job" : "all"}`;
     this.words = JSON.parse(button.dataset.words);
@@ -44,16 +44,16 @@ export class Notices {
     if (!this.on || !this.words[status] || document.hasFocus()) return;
     const place = document.querySelector(this.only ? "h1" : `[data-job="${CSS.escape(id)}"] .name`);
     const name = place?.textContent.replace(/\s+/g, " ").trim() || `#${id}`;
-    if (Date.now() - this.last > FORGET) this.ended = [];
+    if (performance.now() - this.last > FORGET) this.ended = [];
     this.ended.push({id, href: this.only ? "" : place?.href, text: `${name}: ${this.words[status]}`});
     this.told = true;
-    this.timer ||= setTimeout(() => this.tell(), Math.max(0, this.last + PACE - Date.now()));
+    this.timer ||= setTimeout(() => this.tell(), Math.max(0, this.last + PACE - performance.now()));
   }
 
   tell() {
     const {ended} = this, [one] = ended, several = ended.length > 1;
     this.timer = 0;
-    this.last = Date.now();
+    this.last = performance.now();
     this.notice?.close();
     const title = several ? this.button.dataset.many.replace("{n}", ended.length) : one.text;
     const body = several ? ended.slice(-NAMES).map(({text}) => text).join("\n") : "";

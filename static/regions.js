@@ -25,7 +25,7 @@ export class Region {
 
   // Fetch it again, at the latest `within` milliseconds from now if the pace allows; several wishes become one.
   want(within = 0) {
-    const due = Date.now() + within;
+    const due = performance.now() + within;
     if (due >= this.due) return;
     this.due = due;
     this.plan();
@@ -39,7 +39,7 @@ export class Region {
   plan() {
     clearTimeout(this.timer);
     if (this.due === Infinity || this.busy || this.over) return;
-    this.timer = setTimeout(() => this.fetch(), Math.max(0, Math.max(this.due, this.last + this.pace) - Date.now()));
+    this.timer = setTimeout(() => this.fetch(), Math.max(0, Math.max(this.due, this.last + this.pace) - performance.now()));
   }
 
   get pace() {
@@ -48,7 +48,7 @@ export class Region {
 
   async fetch() {
     this.due = Infinity;
-    const address = this.ask(), began = Date.now();
+    const address = this.ask(), began = performance.now();
     if (!address) return;
     this.busy = true;
     try {
@@ -66,10 +66,10 @@ export class Region {
     } catch {
       this.refused();
       this.pause = Math.min(LONGEST_PAUSE, 2 * this.pause || 1000);
-      this.due = Math.min(this.due, Date.now() + this.pause * (0.5 + Math.random() / 2));
+      this.due = Math.min(this.due, performance.now() + this.pause * (0.5 + Math.random() / 2));
     } finally {
       this.busy = false;
-      this.last = Date.now();
+      this.last = performance.now();
       this.took = this.last - began;
       this.plan();
     }
