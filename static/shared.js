@@ -20,7 +20,10 @@ self.onconnect = ({ports: [port]}) => {
   port.onmessage = ({data}) => {
     if (data === "bye") ports.delete(port);
     else ports.add(port);
-    if (!ports.size) return feed.stop();
+    if (!ports.size) {
+      state = undefined;
+      feed.stop();
+    }
     if (data === "bye") return;
     feed.start();                 // unless it runs
     port.postMessage({state, open: state === "live" || state === "polling"});
