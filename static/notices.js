@@ -44,7 +44,7 @@ export class Notices {
     if (!this.on || !this.words[status] || document.hasFocus()) return;
     const place = document.querySelector(this.only ? "h1" : `[data-job="${CSS.escape(id)}"] .name`);
     const name = place?.textContent.replace(/\s+/g, " ").trim() || `#${id}`;
-    if (performance.now() - this.last > FORGET) this.ended = [];
+    if (!this.timer && performance.now() - this.last > FORGET) this.ended = [];
     this.ended.push({id, href: this.only ? "" : place?.href, text: `${name}: ${this.words[status]}`});
     this.told = true;
     this.timer ||= setTimeout(() => this.tell(), Math.max(0, this.last + PACE - performance.now()));
