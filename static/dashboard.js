@@ -32,7 +32,7 @@ const frames = new Frames({
   },
 });
 
-let end = () => {};
+let end = () => {};              // status → nothing: the job of the page has ended
 function watch() {
   const stop = follow(page, {
     onState: show,
@@ -46,11 +46,11 @@ function watch() {
     },
   });
   const safety = setInterval(look, SAFETY);
-  end = () => {
+  end = status => {
     stop();
     clearInterval(safety);
     document.getElementById("live").hidden = true;
-    notices.end();
+    notices.end(status);
   };
 }
 
@@ -63,7 +63,7 @@ function onSwap() {
   tellTab();
   if (said && said !== state.dataset.said) document.getElementById("said").textContent = state.dataset.said;
   said = state.dataset.said;
-  if ("final" in state.dataset) end();
+  if ("final" in state.dataset) end(state.dataset.status);
 }
 
 function show(state) {
