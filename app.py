@@ -14,6 +14,7 @@ from jobs.settings import Settings
 from jobs.targets import Guard
 from jobs.types import load_registry
 from jobs.web import (
+    acts,
     administration,
     api,
     auth,
@@ -46,6 +47,7 @@ PARTS = (
     steering,
     bulk,
     administration,
+    acts,
     description,
     uploads,
     downloads,

@@ -3,6 +3,8 @@
 Exit codes: 0 done, or stopped by SIGTERM; 1 failed; 2 wrong usage or settings; 3 the server cannot start; 130 Ctrl-C.
 """
 
+import getpass
+import os
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -106,7 +108,8 @@ def create_key(owner: str, role: str, name: str, expires: str | None) -> None:
         end = clock.wire(clock.now() + timedelta(seconds=settings_of.duration(expires))) if expires else None
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(str(error), param_hint="--expires") from error
-    click.echo(_database()[0].write(lambda tx: access.make_key(tx, owner, role, name, end)))
+    actor = _actor()
+    click.echo(_database()[0].write(lambda tx: access.make_key(tx, owner, role, name, end, by=actor)))
 
 
 @key.command("list")
@@ -129,7 +132,8 @@ def list_keys() -> None:
 def revoke_key(id: int) -> None:
     """End the key with this ID (see `key list`); what it has open is closed."""
     from jobs.core import access
-    if not _database()[0].write(lambda tx: access.revoke(tx, id)):
+    actor = _actor()
+    if not _database()[0].write(lambda tx: access.revoke(tx, id, actor)):
         raise click.ClickException(f"there is no valid key {id}")
     click.echo(f"key {id} is revoked")
 
@@ -147,13 +151,23 @@ def secrets() -> None:
 def rotate_secrets(owner: str | None, origin: str | None, endpoint: int | None, now: bool) -> None:
     """Give receivers of callbacks new secrets. Their owners read them at /v1/callback-secrets or at the endpoint."""
     from jobs.addresses import BadTarget, parse_url
+    from jobs.core import audit
     from jobs.webhooks import models, receivers  # noqa: F401 - the tables belong to the schema
     try:
         receiver = receivers.of_endpoint(endpoint) if endpoint else receivers.of_callback(parse_url(origin)) if origin else None
     except BadTarget as error:
         raise click.BadParameter(str(error), param_hint="--origin") from error
     overlap = 0 if now else receivers.OVERLAP
-    number = _database()[0].write(lambda tx: receivers.rotate_all(tx, owner, receiver, overlap))
+    actor = _actor()
+    said = {"receiver": receiver, "now": now}
+
+    def write(tx) -> int:
+        number = receivers.rotate_all(tx, owner, receiver, overlap)
+        if number:
+            audit.note(tx, actor, audit.Act.ROTATE_SECRET, "/v1/callback-secrets", owner, number=number, **said)
+        return number
+
+    number = _database()[0].write(write)
     if not number:
         raise click.ClickException("there is no such secret")
     click.echo(f"new secrets: {number}; the former ones {'sign no more' if now else 'sign for another day'}")
@@ -182,15 +196,25 @@ def show_settings(markdown: bool) -> None:
 
 
 def _database():
-    """The database of the data folder, made if there is none yet, and the settings."""
-    from jobs.core import models
+    """The database of the data folder, made or brought up to this release if need be, and the settings."""
     from jobs.db import Database
+    from jobs.serve import bring_up
     settings = settings_of.load()
     database = Database(settings)
-    if not settings.database_url and not database.path.exists():
+    if not settings.database_url:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        models.prepare(database, settings)
+    bring_up(database, settings)
     return database, settings
+
+
+def _actor():
+    """Who runs this command, for the audit."""
+    from jobs.core.audit import Actor, Door
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):     # an account without a name, as containers have it
+        name = str(os.getuid())
+    return Actor(name, Door.COMMAND)
 
 
 if __name__ == "__main__":

@@ -116,19 +116,26 @@ def _fault_of(settings: Settings) -> str:
     return ""
 
 
-def _make_schema(settings: Settings) -> None:
-    """Make the tables if they are not those of this release; the version jumps at every start."""
-    database = Database(settings)
-    if not schema.is_current(database):
-        from sqlalchemy.exc import SQLAlchemyError
+def bring_up(database: Database, settings: Settings) -> None:
+    """Make the tables that this release has more than the database. StorageUnavailable."""
+    if schema.is_current(database):
+        return
+    from sqlalchemy.exc import SQLAlchemyError
 
-        from jobs.core import models
-        from jobs.webhooks import models as _tables_of_callbacks  # noqa: F401 - part of the schema
-        try:
-            models.create(settings)
-        except SQLAlchemyError as error:
-            raise StorageUnavailable(str(error)) from error
-        database.write(schema.note)
+    from jobs.core import models
+    from jobs.webhooks import models as _tables_of_callbacks  # noqa: F401 - part of the schema
+    try:
+        models.create(settings)
+    except SQLAlchemyError as error:
+        raise StorageUnavailable(str(error)) from error
+    database.write(schema.note)
+    database.write(schema.jump)
+
+
+def _make_schema(settings: Settings) -> None:
+    """The tables of this release; the version jumps at every start."""
+    database = Database(settings)
+    bring_up(database, settings)
     database.write(schema.jump)
     database.close()
 

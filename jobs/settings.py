@@ -162,6 +162,7 @@ TABLE = (
     Row("RETENTION", "30d", duration, "How long a finished job is kept."),
     Row("RESOURCE_RETENTION", "90d", duration, "How long a resource and the artifacts it names are kept."),
     Row("UPLOAD_RETENTION", "24h", duration, "How long an upload is kept that no job uses."),
+    Row("AUDIT_RETENTION", "365d", duration, "How long it is kept who did what."),
     Row("LINK_LIFETIME", "24h", duration, "How long a signed link works."),
     Row("TOMBSTONES", "90d", duration, "How long an expired job still answers 410 instead of 404."),
     Row("QUEUE_TTL", "7d", duration, "How long a job may wait for its first start."),

@@ -11,7 +11,7 @@ from itertools import islice
 
 from jobs import clock
 from jobs.artifacts.store import Leaf, Store
-from jobs.core import resources, tombstones
+from jobs.core import audit, resources, tombstones
 from jobs.db import Database, Transaction, placeholders
 from jobs.errors import StorageUnavailable
 from jobs.settings import Settings
@@ -36,7 +36,8 @@ class Retention:
         """Remove what has had its time; how many things that were."""
         self._end = clock.monotonic() + _SLICE
         removed = self._delete_doomed()  # first, because on a full disk this is what makes room
-        for forget in (tombstones.bury_expired, self._forget_tombstones, resources.expire, _expire_uploads):
+        for forget in (tombstones.bury_expired, self._forget_tombstones, self._forget_acts, resources.expire,
+                       _expire_uploads):
             removed += self._in_batches(forget)
         removed += self._delete_doomed()
         if clock.monotonic() >= self._next_orphans:
@@ -58,6 +59,9 @@ class Retention:
 
     def _forget_tombstones(self, tx: Transaction, limit: int) -> int:
         return tombstones.forget(tx, self._settings.tombstones, limit)
+
+    def _forget_acts(self, tx: Transaction, limit: int) -> int:
+        return audit.forget(tx, self._settings.audit_retention, limit)
 
     def _delete_doomed(self) -> int:
         """Delete the bytes of doomed artifacts, then their rows. One whose bytes cannot be deleted now keeps its row."""

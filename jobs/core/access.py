@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from jobs import clock
+from jobs.core import audit
+from jobs.core.audit import Act, Actor
 from jobs.db import Reader, Row, Transaction, placeholders
 
 PREFIX = "acc_"
@@ -85,13 +87,14 @@ def new_token() -> str:
 
 
 def make_key(tx: Transaction, owner: str, role: Role, name: str = "", expires_at: str | None = None,
-             token: str | None = None, sync_wait: int = 0) -> str:
+             token: str | None = None, sync_wait: int = 0, by: Actor | None = None) -> str:
     """Store a new key and answer it; it cannot be read again later. `sync_wait`: seconds that its submissions are held."""
     token = token or new_token()
-    tx.run("""INSERT INTO keys (hash, hint, owner, role, name, sync_wait, created_at, expires_at)
-              VALUES (:hash, :hint, :owner, :role, :name, :sync_wait, :now, :expires_at)""",
-           hash=_hash(token), hint=token[:8], owner=owner, role=Role(role), name=name, sync_wait=sync_wait, now=tx.now,
-           expires_at=expires_at)
+    row = tx.one("""INSERT INTO keys (hash, hint, owner, role, name, sync_wait, created_at, expires_at)
+                    VALUES (:hash, :hint, :owner, :role, :name, :sync_wait, :now, :expires_at) RETURNING *""",
+                 hash=_hash(token), hint=token[:8], owner=owner, role=Role(role), name=name, sync_wait=sync_wait, now=tx.now,
+                 expires_at=expires_at)
+    _note(tx, by, Act.MAKE_KEY, row)
     return token
 
 
@@ -105,9 +108,17 @@ def ensure_key(tx: Transaction, token: str, owner: str, role: Role, name: str) -
     return row.id
 
 
-def revoke(tx: Transaction, key_id: int) -> bool:
+def revoke(tx: Transaction, key_id: int, by: Actor | None = None) -> bool:
     """End a key; False when there is none, or it has ended before."""
-    return bool(tx.run("UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL", id=key_id, now=tx.now))
+    row = tx.one("UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING *", id=key_id, now=tx.now)
+    if row is not None:
+        _note(tx, by, Act.REVOKE_KEY, row)
+    return row is not None
+
+
+def _note(tx: Transaction, by: Actor | None, act: Act, row: Row) -> None:
+    if by is not None:      # else it is the server's own doing
+        audit.note(tx, by, act, f"/v1/keys/{row.id}", row.owner, role=row.role, name=row.name, hint=row.hint)
 
 
 def note_use(tx: Transaction, key_id: int) -> None:

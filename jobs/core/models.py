@@ -258,6 +258,25 @@ class SignInLink(Base):
     expires_at: Mapped[str]
 
 
+class AuditLine(Base):
+    """What somebody did; see `jobs.core.audit`."""
+
+    __tablename__ = "audit"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[str]
+    actor: Mapped[str]
+    door: Mapped[str]
+    key_id: Mapped[int | None]
+    request_id: Mapped[str | None]
+    act: Mapped[str]
+    subject: Mapped[str]                         # path of what it was done to
+    owner: Mapped[str | None]                    # whose that is
+    detail: Mapped[str]                          # JSON
+    __table_args__ = (Index("audit_at", "at"), Index("audit_act", "act", "id"), Index("audit_actor", "actor", "id"),
+                      Index("audit_subject", "subject", "id"), Index("audit_owner", "owner", "id"),
+                      {"sqlite_autoincrement": True})
+
+
 class Tally(Base):
     """How many jobs stand where; kept in the transaction of each change, so that nothing ever counts."""
 

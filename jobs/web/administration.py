@@ -57,7 +57,7 @@ def get_key(key_id: int) -> tuple[dict[str, Any], dict[str, str]]:
     """One key, without the key itself."""
     known()
     auth.admin()
-    return _shown(_find(key_id)), _PRIVATE
+    return _shown(find_key(key_id)), _PRIVATE
 
 
 @blueprint.post("/v1/keys")
@@ -66,8 +66,9 @@ def make_key() -> tuple[dict[str, Any], int, dict[str, str]]:
     known()
     auth.admin()
     wanted = schemas.load(NewKey(), bodies.read_object())
-    token = site().db.write(lambda tx: access.make_key(tx, **wanted))
-    row = _find(access.authenticate(site().db.read(), token).key_id)
+    actor = auth.actor()
+    token = site().db.write(lambda tx: access.make_key(tx, **wanted, by=actor))
+    row = find_key(access.authenticate(site().db.read(), token).key_id)
     return _shown(row) | {"key": token}, 201, _PRIVATE | {"Location": f"{base_url()}/v1/keys/{row.id}"}
 
 
@@ -76,8 +77,9 @@ def revoke_key(key_id: int) -> Response:
     """End a key at once, its streams within a second."""
     known()
     auth.admin()
-    _find(key_id)
-    site().db.write(lambda tx: access.revoke(tx, key_id))
+    find_key(key_id)
+    actor = auth.actor()
+    site().db.write(lambda tx: access.revoke(tx, key_id, actor))
     return Response(status=204)
 
 
@@ -101,7 +103,8 @@ def readyz() -> tuple[dict[str, Any], dict[str, str]]:
     return {"status": "ok", "degraded": [] if site().doorbell.works() else ["redis"]}, {"Cache-Control": "no-store"}
 
 
-def _find(key_id: int) -> Row:
+def find_key(key_id: int) -> Row:
+    """The row of a key; Problem 404."""
     row = site().db.read().one("SELECT * FROM keys WHERE id = :id", id=key_id)
     if row is None:
         raise not_found()

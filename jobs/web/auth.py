@@ -12,6 +12,7 @@ from flask import current_app, g, request, session
 from jobs import clock
 from jobs.core import access
 from jobs.core.access import Caller, Role
+from jobs.core.audit import Actor, Door
 from jobs.errors import Problem
 from jobs.web import signed
 from jobs.web.site import site
@@ -58,6 +59,13 @@ def optional_caller() -> Caller | None:
         if g.caller and g.caller.key_id:
             _note_use(g.caller)
     return g.caller
+
+
+def actor() -> Actor:
+    """Who acts by this request, as the audit names him. Take it before a transaction: that may run on another thread."""
+    found = caller()
+    door = Door.DASHBOARD if request.blueprint == "ui" else Door.API
+    return Actor(found.owner, door, found.key_id, g.get("request_id"))
 
 
 def admin() -> Caller:

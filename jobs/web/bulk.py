@@ -12,6 +12,7 @@ from marshmallow import RAISE, Schema, fields
 
 from jobs.core import access, reads
 from jobs.core.access import Caller
+from jobs.core.audit import Actor
 from jobs.db import Row, Transaction
 from jobs.errors import Problem
 from jobs.web import auth, bodies, cursors, filters, negotiation, schemas, steering, submissions
@@ -101,16 +102,18 @@ def _judge(verb: str, batch: list[Row], caller: Caller, body: Any) -> list[Outco
 
 
 def _cancel(verb: str, batch: list[Row], caller: Caller, body: Any) -> list[Outcome]:
-    return site().db.write(lambda tx: [_try(steering.cancel_now, tx, row) for row in batch])
+    actor = auth.actor()
+    return site().db.write(lambda tx: [_try(steering.cancel_now, tx, row, actor) for row in batch])
 
 
 def _purge(verb: str, batch: list[Row], caller: Caller, body: Any) -> list[Outcome]:
-    return site().db.write(lambda tx: [_try(steering.purge_now, tx, row) for row in batch])
+    actor = auth.actor()
+    return site().db.write(lambda tx: [_try(steering.purge_now, tx, row, actor) for row in batch])
 
 
-def _try(action: Callable[[Transaction, int], Any], tx: Transaction, row: Row) -> Outcome:
+def _try(action: Callable[[Transaction, int, Actor], Any], tx: Transaction, row: Row, actor: Actor) -> Outcome:
     try:
-        action(tx, row.id)
+        action(tx, row.id, actor)
     except Problem as problem:
         return Outcome(row.id, problem)
     return Outcome(row.id)

@@ -11,7 +11,7 @@ from jobs.core import access
 from jobs.core.access import Role
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import auth, bodies, cursors, schemas
+from jobs.web import auth, bodies, cursors, receiver_acts, schemas
 from jobs.web.api import find, known, page_limit
 from jobs.web.problems import not_found
 from jobs.web.site import base_url, site
@@ -89,17 +89,9 @@ def list_endpoints() -> dict[str, Any]:
 def register_endpoint() -> tuple[dict[str, Any], int, dict[str, str]]:
     """Register an endpoint; the answer holds its secret."""
     owner = auth.submitter().owner
-    row = register(owner, schemas.load(Wanted(), bodies.read_object()))
+    row = receiver_acts.register(owner, schemas.load(Wanted(), bodies.read_object()))
     return (receivers.render(row) | _secrets(owner, receivers.of_endpoint(row.id)), 201,
             _PRIVATE | {"Location": f"{base_url()}/v1/webhook-endpoints/{row.id}"})
-
-
-def register(owner: str, wanted: dict[str, Any]) -> Row:
-    """Store an endpoint whose members have passed the schema. Problems 422."""
-    site().guard.check_url(wanted["url"], pointer="#/url")
-    if len(receivers.listed(site().db.read(), owner)) >= receivers.MOST:
-        raise Problem("invalid-payload", f"An owner has at most {receivers.MOST} endpoints; delete one first.")
-    return site().db.write(lambda tx: receivers.register(tx, owner, **wanted))
 
 
 @blueprint.get("/v1/webhook-endpoints/<id:endpoint_id>")
@@ -114,28 +106,17 @@ def change_endpoint(endpoint_id: int) -> dict[str, Any]:
     """Change where it is, what it wants, or whether it is enabled."""
     row = _own_endpoint(endpoint_id)
     wanted = schemas.load(Changed(partial=True), bodies.read_object())
-    if "url" in wanted:
-        site().guard.check_url(wanted["url"], pointer="#/url")
     status = wanted.pop("status", None)
-    kept = {"url": row.url, "events": json.loads(row.events), "description": row.description}
-
-    def change(tx) -> Row | None:
-        if wanted:
-            receivers.change(tx, endpoint_id, **kept | wanted)
-        if status == "enabled":
-            receivers.enable(tx, endpoint_id)
-        if status == "disabled":
-            receivers.disable(tx, endpoint_id, "Its owner wished so.")
-        return receivers.get(tx, endpoint_id)
-
-    return receivers.render(site().db.write(change))
+    changed = receiver_acts.change(row, wanted, status)
+    if changed is None:
+        raise not_found()
+    return receivers.render(changed)
 
 
 @blueprint.delete("/v1/webhook-endpoints/<id:endpoint_id>")
 def delete_endpoint(endpoint_id: int) -> Response:
     """Delete it; what was on its way is given up."""
-    _own_endpoint(endpoint_id)
-    site().db.write(lambda tx: receivers.remove(tx, endpoint_id))
+    receiver_acts.remove(_own_endpoint(endpoint_id))
     return Response(status=204)
 
 
@@ -165,8 +146,7 @@ def redeliver_to_endpoint(endpoint_id: int) -> tuple[dict[str, Any], int]:
     row = _own_endpoint(endpoint_id)
     _must_be_enabled(row)
     since = schemas.load(Since(), bodies.read_object())["since"]
-    number = site().db.write(lambda tx: log.redeliver_failed(tx, since, row.owner, endpoint_id))
-    return {"redelivered": number}, 202
+    return {"redelivered": receiver_acts.redeliver_failed(since, row.owner, row)}, 202
 
 
 # Secrets
@@ -184,7 +164,7 @@ def get_endpoint_secrets(endpoint_id: int) -> tuple[dict[str, Any], dict[str, st
 def rotate_endpoint_secret(endpoint_id: int) -> tuple[dict[str, Any], dict[str, str]]:
     """Make a new secret; the last one signs beside it for a day."""
     row = _own_endpoint(endpoint_id)
-    site().db.write(lambda tx: receivers.rotate(tx, row.owner, receivers.of_endpoint(endpoint_id)))
+    receiver_acts.rotate(row.owner, receivers.of_endpoint(endpoint_id), receiver_acts.path(row))
     return _secrets(row.owner, receivers.of_endpoint(endpoint_id)), _PRIVATE
 
 
@@ -208,7 +188,7 @@ def rotate_callback_secret() -> tuple[dict[str, Any], dict[str, str]]:
     given = schemas.load(Origin(), bodies.read_object())["origin"]
     fault = {"pointer": "#/origin", "detail": "This is not an http or https URL."}
     origin = _origin(given, Problem("invalid-payload", errors=[fault]))
-    site().db.write(lambda tx: receivers.rotate(tx, owner, origin))
+    receiver_acts.rotate(owner, origin, "/v1/callback-secrets")
     return {"origin": origin} | _secrets(owner, origin), _PRIVATE
 
 
@@ -237,7 +217,10 @@ def redeliver(delivery_id: int) -> tuple[dict[str, Any], int]:
     auth.steering(row.owner)
     if row.endpoint_id is not None:
         _must_be_enabled(receivers.get(site().db.read(), row.endpoint_id))
-    return _shown([site().db.write(lambda tx: log.redeliver(tx, delivery_id))])[0], 202
+    sent = receiver_acts.redeliver(row)
+    if sent is None:
+        raise not_found()
+    return _shown([sent])[0], 202
 
 
 @blueprint.post("/v1/deliveries:redeliver")
@@ -245,7 +228,7 @@ def redeliver_failed() -> tuple[dict[str, Any], int]:
     """Send again all of the caller's deliveries that failed since a time; everybody's for an admin."""
     found = auth.submitter()
     since = schemas.load(Since(), bodies.read_object())["since"]
-    return {"redelivered": site().db.write(lambda tx: log.redeliver_failed(tx, since, found.scope))}, 202
+    return {"redelivered": receiver_acts.redeliver_failed(since, found.scope)}, 202
 
 
 # What the views share

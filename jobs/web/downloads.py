@@ -9,8 +9,9 @@ from flask import Blueprint, Response, request
 from jobs import clock
 from jobs.artifacts import links, publish, records
 from jobs.artifacts.store import BadKey, NotPlain
-from jobs.core import access
-from jobs.db import Row
+from jobs.core import access, audit
+from jobs.core.audit import Act
+from jobs.db import Row, Transaction
 from jobs.errors import Problem
 from jobs.web import auth, conditional, negotiation
 from jobs.web.api import find
@@ -84,7 +85,15 @@ def delete(artifact_id: int) -> Response:
     auth.steering(row.owner)
     if row.kind != "upload":
         raise Problem("artifact-in-use", "A job has left it; it goes with the job, or with its resource.")
-    if not site().db.write(lambda tx: records.withdraw(tx, row.id)):
+    actor = auth.actor()
+
+    def write(tx: Transaction) -> bool:
+        withdrawn = records.withdraw(tx, row.id)
+        if withdrawn:
+            audit.note(tx, actor, Act.WITHDRAW_FILE, f"/v1/artifacts/{row.id}", row.owner, name=row.name)
+        return withdrawn
+
+    if not site().db.write(write):
         raise Problem("artifact-in-use", "A job that has not ended yet uses it.")
     return Response(status=204)
 

@@ -8,8 +8,9 @@ from flask import Blueprint, Response, request
 
 from jobs.artifacts import records
 from jobs.artifacts.store import BadKey
-from jobs.core import access, resources
-from jobs.db import Row
+from jobs.core import access, audit, resources
+from jobs.core.audit import Act
+from jobs.db import Row, Transaction
 from jobs.errors import Problem
 from jobs.web import auth, cursors, signed
 from jobs.web.downloads import send_file, send_member, show
@@ -58,7 +59,15 @@ def delete_resource(collection: str, resource_id: int) -> Response:
     known()
     row = _find(collection, resource_id)
     auth.steering(row.owner)
-    if not site().db.write(lambda tx: resources.delete(tx, row.id)) and resources.get(site().db.read(), collection, row.id):
+    actor = auth.actor()
+
+    def write(tx: Transaction) -> bool:
+        deleted = resources.delete(tx, row.id)
+        if deleted:
+            audit.note(tx, actor, Act.DELETE_RESOURCE, resources.path(row), row.owner, job=f"/v1/jobs/{row.job_id}")
+        return deleted
+
+    if not site().db.write(write) and resources.get(site().db.read(), collection, row.id):
         raise Problem("resource-busy", f"Its job is /v1/jobs/{row.job_id}.")
     return Response(status=204)
 

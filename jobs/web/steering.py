@@ -6,8 +6,9 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from jobs.core import lifecycle, reads, tombstones
+from jobs.core import audit, lifecycle, reads, tombstones
 from jobs.core.access import Caller
+from jobs.core.audit import Act, Actor
 from jobs.core.states import ACTIVE, RETRYABLE, TERMINAL, Priority, Status
 from jobs.core.submission import Submission
 from jobs.db import Row, Transaction
@@ -54,30 +55,39 @@ def retry(job_id: int) -> Response:
 def purge(job_id: int) -> Response:
     """Forget a job that has ended."""
     known()
-    row, check = _steered(job_id), conditional.if_match()
-    site().db.write(lambda tx: purge_now(tx, row.id, check))
+    purge_job(_steered(job_id), conditional.if_match())
     return Response(status=204)
 
 
 def cancel_job(row: Row, check: Check = lambda row: None) -> Row:
     """Cancel or ask to; the job as it stands then. Problem 409 when it has ended otherwise."""
-    return site().db.write(lambda tx: cancel_now(tx, row.id, check))
+    actor = auth.actor()
+    return site().db.write(lambda tx: cancel_now(tx, row.id, actor, check))
 
 
-def cancel_now(tx: Transaction, job_id: int, check: Check = lambda row: None) -> Row:
+def purge_job(row: Row, check: Check = lambda row: None) -> None:
+    """Forget a job that has ended. Problem 409 while it is active."""
+    actor = auth.actor()
+    site().db.write(lambda tx: purge_now(tx, row.id, actor, check))
+
+
+def cancel_now(tx: Transaction, job_id: int, actor: Actor, check: Check = lambda row: None) -> Row:
     """The same inside a transaction; `check(row)` may object. Problems 409, and 410 for a tombstone."""
     row = _current(tx, job_id, check)
     now = lifecycle.request_cancel(tx, job_id)
     if now is None and row.status != Status.CANCELLED:
         raise illegal(row, "cancel")
+    if now and now.version != row.version:       # asking again changes nothing
+        audit.note(tx, actor, Act.CANCEL, f"/v1/jobs/{row.id}", row.owner, type=row.type, status=row.status)
     return now or row
 
 
-def purge_now(tx: Transaction, job_id: int, check: Check = lambda row: None) -> None:
+def purge_now(tx: Transaction, job_id: int, actor: Actor, check: Check = lambda row: None) -> None:
     """Forget the job inside a transaction. Problems as in `cancel_now`."""
     row = _current(tx, job_id, check)
     if tombstones.purge(tx, job_id) is None:
         raise illegal(row, "purge")
+    audit.note(tx, actor, Act.PURGE, f"/v1/jobs/{row.id}", row.owner, type=row.type, status=row.status)
 
 
 def prepare_retry(row: Row, overrides: Mapping[str, Any], caller: Caller | None = None) -> Submission:

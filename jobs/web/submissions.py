@@ -13,12 +13,13 @@ from flask import Blueprint, Response, request
 from marshmallow import ValidationError
 
 from jobs import clock
-from jobs.core import idempotency, reads, resources, submission
+from jobs.core import audit, idempotency, reads, resources, submission
 from jobs.core.access import Caller
+from jobs.core.audit import Act, Actor
 from jobs.core.idempotency import Claim, KeyReused
 from jobs.core.states import Priority
 from jobs.core.submission import Accepted, Submission
-from jobs.db import Row
+from jobs.db import Row, Transaction
 from jobs.errors import Problem
 from jobs.web import auth, bodies, conditional, inputs, negotiation, results, schemas, watch
 from jobs.web.conditional import Asked
@@ -122,13 +123,20 @@ def repeated(caller: Caller, declared: JobType, body: Any, as_resource: bool = F
 
 def store(asked: Submission, claim: Claim | None = None) -> Accepted:
     """Put the job on disk. Problem 422 when the key was used for another body, 410 when its job is gone."""
-    asked = replace(asked, claim=claim)
+    asked, actor = replace(asked, claim=claim), auth.actor()
     try:
-        accepted = site().db.write(lambda tx: submission.accept(tx, asked))
+        accepted = site().db.write(lambda tx: _accept(tx, asked, actor))
     except KeyReused:
         raise Problem("idempotency-key-reused") from None
     if accepted.job.purged_at:
         raise _gone()
+    return accepted
+
+
+def _accept(tx: Transaction, asked: Submission, actor: Actor) -> Accepted:
+    accepted = submission.accept(tx, asked)
+    if asked.retry_of and not accepted.replayed:
+        audit.note(tx, actor, Act.RETRY, f"/v1/jobs/{asked.retry_of}", asked.owner, type=asked.type, made=str(accepted.job.id))
     return accepted
 
 

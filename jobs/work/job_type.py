@@ -17,7 +17,7 @@ from jobs.settings import Settings
 
 OPTIONS = ("priority", "callbackUrl", "notBefore", "maxAttempts", "timeout", "queueTtl", "tags")
 RESERVED = frozenset({
-    "v1", "jobs", "operations", "events", "files", "artifacts", "keys", "job-types", "event-types", "webhook-endpoints",
+    "v1", "jobs", "operations", "events", "files", "artifacts", "keys", "audit", "job-types", "event-types", "webhook-endpoints",
     "callback-secrets", "deliveries", "schedules", "api", "ui", "docs", "problems", "static", "livez", "readyz", "healthz",
     "metrics", "openapi.json"})
 CANCELLATIONS = ("best-effort", "transactional")

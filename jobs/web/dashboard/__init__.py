@@ -10,7 +10,7 @@ from jobs.core import access
 from jobs.core.states import Status
 from jobs.errors import KINDS, Problem, StorageFull, StorageUnavailable
 from jobs.web import auth, headers, problems
-from jobs.web.dashboard import (actions, administration, assets, callbacks, endpoints, export, forms, log, pages, preferences,
+from jobs.web.dashboard import (actions, acts, administration, assets, callbacks, endpoints, export, forms, log, pages, preferences,
                                 protection, sign_in, steer, submit, tree, words)
 
 TRANSLATIONS = Path(__file__).parents[3] / "translations"
@@ -65,6 +65,7 @@ _route("/endpoints/<id:endpoint_id>/<any(enable, disable, ping, rotate, delete):
 _route("/keys", "keys", administration.keys)
 _route("/keys", "make_key", administration.make_key, ("POST",))
 _route("/keys/<id:key_id>/revoke", "revoke_key", administration.revoke_key, ("POST",))
+_route("/audit", "acts", acts.listing)
 _route("/settings", "settings", administration.settings)
 _route("/sign-in", "sign_in", sign_in.sign_in, ("GET", "POST"))
 _route("/sign-in/<link>", "sign_in_by_link", sign_in.sign_in_by_link, ("GET", "POST"))

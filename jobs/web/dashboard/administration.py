@@ -9,9 +9,8 @@ from jobs.core.access import Role
 from jobs.errors import Problem
 from jobs.settings import PREFIX, TABLE
 from jobs.web import auth, schemas
-from jobs.web.administration import NewKey
+from jobs.web.administration import NewKey, find_key
 from jobs.web.dashboard.protection import check_form
-from jobs.web.problems import not_found
 from jobs.web.site import site
 
 
@@ -33,19 +32,20 @@ def make_key() -> tuple[str, int]:
         loaded = schemas.load(NewKey(), wanted)
     except Problem as problem:
         return _keys(asked, problem=problem), 422
-    return _keys(made=site().db.write(lambda tx: access.make_key(tx, **loaded))), 201
+    actor = auth.actor()
+    return _keys(made=site().db.write(lambda tx: access.make_key(tx, **loaded, by=actor))), 201
 
 
 def revoke_key(key_id: int) -> Response:
     """End a key at once."""
     check_form()
     mine = auth.admin().key_id
-    if site().db.read().value("SELECT 1 FROM keys WHERE id = :id", id=key_id) is None:
-        raise not_found()
+    find_key(key_id)
     if key_id == mine:
         flash(gettext("This is the key you signed in with; another admin can revoke it."))
     else:
-        site().db.write(lambda tx: access.revoke(tx, key_id))
+        actor = auth.actor()
+        site().db.write(lambda tx: access.revoke(tx, key_id, actor))
         flash(gettext("The key was revoked."))
     return redirect(url_for("ui.keys"), 303)
 

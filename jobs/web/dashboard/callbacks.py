@@ -8,7 +8,7 @@ from flask_babel import gettext
 from jobs.core import access
 from jobs.core.access import Role
 from jobs.db import Row
-from jobs.web import auth
+from jobs.web import auth, receiver_acts
 from jobs.web.dashboard.addresses import own_page
 from jobs.web.dashboard.protection import check_form
 from jobs.web.problems import not_found
@@ -33,7 +33,7 @@ def redeliver(delivery_id: int) -> Response:
     if _is_closed(row):
         flash(gettext("The endpoint is disabled or gone. Enable it first, then send again."))
     else:
-        site().db.write(lambda tx: log.redeliver(tx, delivery_id))
+        receiver_acts.redeliver(row)
         flash(gettext("It is being sent again."))
     return redirect(own_page(request.form.get("back", "")), 303)
 

@@ -9,7 +9,7 @@ from flask_babel import gettext
 from jobs.core import access
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import auth, callbacks, schemas
+from jobs.web import auth, callbacks, receiver_acts, schemas
 from jobs.web.dashboard.callbacks import shown
 from jobs.web.dashboard.protection import check_form
 from jobs.web.problems import not_found
@@ -31,7 +31,7 @@ def create() -> Response | tuple[str, int]:
     owner, form = auth.submitter().owner, request.form
     asked = {"url": form.get("url", "").strip(), "events": form.getlist("events"), "description": form.get("description", "").strip()}
     try:
-        row = callbacks.register(owner, schemas.load(callbacks.Wanted(), asked))
+        row = receiver_acts.register(owner, schemas.load(callbacks.Wanted(), asked))
     except Problem as problem:
         if problem.status not in (400, 422):
             raise
@@ -49,19 +49,16 @@ def act(endpoint_id: int, verb: str) -> Response | str:
     check_form()
     row = _find(endpoint_id)
     auth.steering(row.owner)
-    write = site().db.write
-    if verb == "enable":
-        write(lambda tx: receivers.enable(tx, row.id))
-    elif verb == "disable":
-        write(lambda tx: receivers.disable(tx, row.id, "Its owner wished so."))
+    if verb in ("enable", "disable"):
+        receiver_acts.change(row, {}, f"{verb}d")
     elif verb == "ping":
-        write(lambda tx: outbox.ping(tx, row))
+        site().db.write(lambda tx: outbox.ping(tx, row))
         flash(gettext("A test is on its way; reload the page to see what came of it."))
     elif verb == "rotate":
-        write(lambda tx: receivers.rotate(tx, row.owner, receivers.of_endpoint(row.id)))
+        receiver_acts.rotate(row.owner, receivers.of_endpoint(row.id), receiver_acts.path(row))
         return _page(row, fresh=True)
     elif verb == "delete":
-        write(lambda tx: receivers.remove(tx, row.id))
+        receiver_acts.remove(row)
         flash(gettext("The endpoint was deleted."))
         return redirect(url_for("ui.endpoints"), 303)
     return redirect(url_for("ui.endpoint", endpoint_id=row.id), 303)

@@ -1,12 +1,14 @@
 """The pages for reading, and the regions of them that live updates fetch again: one template renders both."""
 
+import json
 from typing import Any
 
 from flask import Response, redirect, render_template, request, url_for
 
 from jobs import clock
 from jobs.artifacts import records
-from jobs.core import overview, reads, tallies
+from jobs.core import audit, overview, reads, tallies
+from jobs.core.audit import Act
 from jobs.core.states import Status
 from jobs.db import Row
 from jobs.web import auth, filters
@@ -117,9 +119,12 @@ def _glance() -> dict[str, Any]:
 
 def _whole(row: Row) -> dict[str, Any]:
     reader = site().db.read()
+    acts = audit.of_subject(reader, f"/v1/jobs/{row.id}")
     artifacts = [one for one in records.of_job(reader, row.id) if one.kind != "upload"]
     return {
         "job": _show([row])[0], "events": overview.history(reader, row.id),
+        "cancelled": next((act for act in acts if act.act == Act.CANCEL), None),
+        "retries": [(act, json.loads(act.detail)["made"]) for act in acts if act.act == Act.RETRY],
         "deliveries": callbacks.shown(log.of_job(reader, row.id)), "snippets": snippets.of(row, base_url()),
         "attempts": {one.attempt: one for one in overview.attempts(reader, row.id)},
         "outcome": outcome.of(reader, row, artifacts)}

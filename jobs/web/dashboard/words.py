@@ -4,6 +4,7 @@ from flask_babel import gettext, lazy_gettext, ngettext
 
 from jobs import clock
 from jobs.core.access import Role
+from jobs.core.audit import Act, Door
 from jobs.core.states import TERMINAL, Priority, Status
 
 STATUSES = {
@@ -50,6 +51,27 @@ DELIVERY_FAULTS = {
     "timeout": lazy_gettext("no answer in time"),
     "protocol": lazy_gettext("no proper answer"),
     "forbidden": lazy_gettext("address not allowed"),
+}
+ACTS = {
+    Act.CANCEL: lazy_gettext("Cancelled a job"),
+    Act.RETRY: lazy_gettext("Tried a job again"),
+    Act.PURGE: lazy_gettext("Purged a job"),
+    Act.DELETE_RESOURCE: lazy_gettext("Deleted an outcome"),
+    Act.WITHDRAW_FILE: lazy_gettext("Took an upload back"),
+    Act.MAKE_KEY: lazy_gettext("Made a key"),
+    Act.REVOKE_KEY: lazy_gettext("Revoked a key"),
+    Act.MAKE_ENDPOINT: lazy_gettext("Registered an endpoint"),
+    Act.CHANGE_ENDPOINT: lazy_gettext("Changed an endpoint"),
+    Act.ENABLE_ENDPOINT: lazy_gettext("Enabled an endpoint"),
+    Act.DISABLE_ENDPOINT: lazy_gettext("Disabled an endpoint"),
+    Act.DELETE_ENDPOINT: lazy_gettext("Deleted an endpoint"),
+    Act.ROTATE_SECRET: lazy_gettext("Made a new secret"),
+    Act.REDELIVER: lazy_gettext("Sent callbacks again"),
+}
+DOORS = {
+    Door.API: lazy_gettext("by the API"),
+    Door.DASHBOARD: lazy_gettext("on the dashboard"),
+    Door.COMMAND: lazy_gettext("by a command on the server"),
 }
 _FIELD_MESSAGES = (  # what marshmallow says, in its own words
     lazy_gettext("Missing data for required field."),

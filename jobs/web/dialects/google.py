@@ -149,7 +149,7 @@ def delete(job_id: int, parent: str | None = None) -> Response:
     """Forget an Operation that is done. It never cancels: 400 while the job is active."""
     known(*_SYSTEM)
     try:
-        verbs.purge(verbs.steered(job_id))
+        steering.purge_job(verbs.steered(job_id))
     except Problem as problem:
         if problem.slug != "illegal-transition":
             raise

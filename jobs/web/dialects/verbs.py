@@ -11,7 +11,7 @@ from flask.blueprints import BlueprintSetupState
 from jobs.core import reads
 from jobs.core.states import ACTIVE
 from jobs.core.submission import Accepted
-from jobs.db import Row, Transaction
+from jobs.db import Row
 from jobs.errors import Problem
 from jobs.web import auth, bodies, cursors, filters, problems, queries, steering, submissions, watch
 from jobs.web.api import find
@@ -88,15 +88,6 @@ def cancel_active(row: Row) -> Row:
             raise steering.illegal(current, "cancel")
 
     return steering.cancel_job(row, check)
-
-
-def purge(row: Row) -> None:
-    """Forget a job that has ended. Problem 409 while it is active."""
-
-    def write(tx: Transaction) -> None:
-        steering.purge_now(tx, row.id)
-
-    site().db.write(write)
 
 
 def page(wanted: Mapping[str, Any], size: str, token: str) -> tuple[list[Row], str]:

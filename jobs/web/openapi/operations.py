@@ -97,6 +97,8 @@ OPERATIONS = (
               body=json_body({"type": "object"})),
     _get("/v1/keys/{id}", "getKey", "One key, without the key itself (admin)", "Keys", {200: "Key"}, (401, 403, 404, 429)),
     Operation("delete", "/v1/keys/{id}", "revokeKey", "Revoke a key (admin)", "Keys", {204: None}, (401, 403, 404, 429, 503, 507)),
+    _get("/v1/audit", "listActs", "Who did what, newest first (admin)", "Keys", {200: "Acts"}, (401, 403, 429),
+         *(query(name) for name in ("act", "actor", "subject", "owner")), LIMIT, CURSOR),
     _get("/metrics", "getMetrics", "Figures for Prometheus (read, admin)", "About", {200: "text/plain"}, (401, 403, 429)),
     _get("/openapi.json", "getOpenapi", "This document", "About", {200: "Anything"}, (), public=True),
     _get("/livez", "livez", "The process answers", "About", {200: "Health"}, (), public=True),

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from jobs.core.audit import Act, Door
 from jobs.core.states import Priority, Status
 
 
@@ -59,6 +60,15 @@ KEY = {
                    "key": {"type": "string", "description": "Only in the answer that makes it."}}}
 
 
+ACT = {
+    "type": "object", "required": ["id", "at", "act", "subject", "actor", "door", "key", "detail"],
+    "properties": {"id": {"type": "string"}, "at": _INSTANT, "act": {"enum": list(Act)},
+                   "subject": {"type": "string", "description": "The path of what it was done to."},
+                   "owner": _nullable("string", description="Whose that is."), "actor": {"type": "string"},
+                   "door": {"enum": list(Door)}, "key": _nullable("object"), "requestId": _nullable("string"),
+                   "detail": {"type": "object"}}}
+
+
 def listing(member: str, schema: str, **more: Any) -> dict[str, Any]:
     """An object with a list under `member`."""
     return {"type": "object", "required": [member], "properties": {
@@ -81,11 +91,12 @@ BULK = {
         "retried": {"type": "object", "description": "By id: the id of the new job.", "additionalProperties": {"type": "string"}}}}
 
 SCHEMAS = {
-    "Problem": PROBLEM, "Job": JOB, "Artifact": ARTIFACT, "Resource": RESOURCE, "Key": KEY,
+    "Problem": PROBLEM, "Job": JOB, "Artifact": ARTIFACT, "Resource": RESOURCE, "Key": KEY, "Act": ACT,
     "Jobs": listing("jobs", "Job", next=_nullable("string")),
     "Changes": {"type": "object", "required": ["changes", "nextCursor", "hasMore"], "properties": {
         "changes": {"type": "array", "items": {"type": "object"}}, "nextCursor": {"type": "string"}, "hasMore": {"type": "boolean"}}},
     "Artifacts": listing("artifacts", "Artifact"), "Keys": listing("keys", "Key"),
+    "Acts": listing("acts", "Act", next=_nullable("string")),
     "Lines": {"type": "object", "required": ["lines", "next"], "properties": {
         "lines": {"type": "array", "items": {"type": "object"}}, "next": {"type": "integer"}}},
     "Attempts": {"type": "object", "required": ["attempts"], "properties": {"attempts": {"type": "array", "items": {"type": "object"}}}},
