@@ -3,31 +3,19 @@
 The hot paths speak SQL through `jobs.db`; the ORM serves administration and the making of the schema.
 """
 
-from sqlalchemy import (BigInteger, CheckConstraint, ForeignKey, Index, Integer, MetaData, Sequence, Text, create_engine,
-                        text)
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Sequence, create_engine
+from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateSequence
 
-from jobs.core import schema
+from jobs.core import people, schema  # noqa: F401 - people: its tables belong to the schema
+from jobs.core.base import Base, where
 from jobs.core.states import ACTIVE, Status
 from jobs.db import Database
 from jobs.settings import Settings
 
-BigInt = BigInteger().with_variant(Integer, "sqlite")  # AUTOINCREMENT needs SQLite's own INTEGER
-
-
-class Base(DeclarativeBase):
-    metadata = MetaData()
-    type_annotation_map = {str: Text, int: BigInt}
-
-
 _active = ", ".join(f"'{status}'" for status in sorted(ACTIVE))
 _known = ", ".join(f"'{status}'" for status in Status)
-
-
-def _where(condition: str) -> dict:
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
 class Job(Base):
@@ -80,14 +68,14 @@ class Job(Base):
         CheckConstraint("progress BETWEEN 0 AND 100", name="progress_range"),
         Index("jobs_version", "version", unique=True),
         Index("jobs_owner", "owner", "id"),
-        Index("jobs_status", "status", "id", **_where("purged_at IS NULL")),
+        Index("jobs_status", "status", "id", **where("purged_at IS NULL")),
         Index("jobs_owner_version", "owner", "version"),
-        Index("jobs_queued", "queue", "priority", "owner", "due_at", "id", **_where("status = 'queued'")),
-        Index("jobs_due", "queue", "due_at", **_where("status = 'queued'")),
-        Index("jobs_start_by", "start_by", **_where("status = 'queued' AND start_by IS NOT NULL")),
-        Index("jobs_expiring", "expires_at", **_where("expires_at IS NOT NULL AND purged_at IS NULL")),
-        Index("jobs_finished", "status", "finished_at", **_where("finished_at IS NOT NULL")),
-        Index("jobs_tombstones", "purged_at", **_where("purged_at IS NOT NULL")),
+        Index("jobs_queued", "queue", "priority", "owner", "due_at", "id", **where("status = 'queued'")),
+        Index("jobs_due", "queue", "due_at", **where("status = 'queued'")),
+        Index("jobs_start_by", "start_by", **where("status = 'queued' AND start_by IS NOT NULL")),
+        Index("jobs_expiring", "expires_at", **where("expires_at IS NOT NULL AND purged_at IS NULL")),
+        Index("jobs_finished", "status", "finished_at", **where("finished_at IS NOT NULL")),
+        Index("jobs_tombstones", "purged_at", **where("purged_at IS NOT NULL")),
         {"sqlite_autoincrement": True},
     )
 
@@ -126,7 +114,7 @@ class Cleanup(Base):
     queue: Mapped[str]
     tries: Mapped[int]
     due_at: Mapped[str | None]                   # null while the attempt runs
-    __table_args__ = (Index("cleanups_due", "due_at", **_where("due_at IS NOT NULL")),)
+    __table_args__ = (Index("cleanups_due", "due_at", **where("due_at IS NOT NULL")),)
 
 
 class Event(Base):
@@ -186,7 +174,7 @@ class Resource(Base):
     expires_at: Mapped[str | None]
     __table_args__ = (
         Index("resources_collection", "collection", "id"),
-        Index("resources_expiring", "expires_at", **_where("expires_at IS NOT NULL")),
+        Index("resources_expiring", "expires_at", **where("expires_at IS NOT NULL")),
         {"sqlite_autoincrement": True},
     )
 
@@ -216,8 +204,8 @@ class Artifact(Base):
         Index("artifacts_key", "key", unique=True),
         Index("artifacts_job", "job_id"),
         Index("artifacts_resource", "resource_id"),
-        Index("artifacts_expiring", "expires_at", **_where("expires_at IS NOT NULL AND state = 'whole'")),
-        Index("artifacts_doomed", "id", **_where("state = 'doomed'")),
+        Index("artifacts_expiring", "expires_at", **where("expires_at IS NOT NULL AND state = 'whole'")),
+        Index("artifacts_doomed", "id", **where("state = 'doomed'")),
         {"sqlite_autoincrement": True},
     )
 
@@ -229,52 +217,6 @@ class ArtifactUse(Base):
     artifact_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     job_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     __table_args__ = (Index("artifact_uses_job", "job_id"),)
-
-
-class Key(Base):
-    """A key; only its hash is stored."""
-
-    __tablename__ = "keys"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    hash: Mapped[str] = mapped_column(unique=True)
-    hint: Mapped[str]                            # its first characters, to tell keys apart
-    owner: Mapped[str]
-    role: Mapped[str]
-    name: Mapped[str]
-    sync_wait: Mapped[int] = mapped_column(default=0)
-    created_at: Mapped[str]
-    expires_at: Mapped[str | None]
-    revoked_at: Mapped[str | None]
-    last_used_at: Mapped[str | None]
-    __table_args__ = ({"sqlite_autoincrement": True},)
-
-
-class SignInLink(Base):
-    """A link that signs in to the dashboard once."""
-
-    __tablename__ = "sign_in_links"
-    hash: Mapped[str] = mapped_column(primary_key=True)
-    key_id: Mapped[int] = mapped_column(ForeignKey("keys.id"))
-    expires_at: Mapped[str]
-
-
-class AuditLine(Base):
-    """What somebody did; see `jobs.core.audit`."""
-
-    __tablename__ = "audit"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    at: Mapped[str]
-    actor: Mapped[str]
-    door: Mapped[str]
-    key_id: Mapped[int | None]
-    request_id: Mapped[str | None]
-    act: Mapped[str]
-    subject: Mapped[str]                         # path of what it was done to
-    owner: Mapped[str | None]                    # whose that is
-    detail: Mapped[str]                          # JSON
-    __table_args__ = (Index("audit_at", "at"), Index("audit_act", "act", "id"), Index("audit_actor", "actor", "id"),
-                      Index("audit_subject", "subject", "id"), Index("audit_owner", "owner", "id"),
-                      {"sqlite_autoincrement": True})
 
 
 class Tally(Base):

@@ -7,7 +7,7 @@ from jobs import clock
 from jobs.db import Database, Transaction
 from jobs.errors import StorageUnavailable
 
-_MADE_OF = ("core/models.py", "webhooks/models.py")
+_MADE_OF = ("core/base.py", "core/models.py", "core/people.py", "webhooks/models.py")
 _ROW = "schema"
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from jobs import clock
 from jobs.core import access
 from jobs.core.access import Role
-from jobs.core.models import Key
+from jobs.core.people import Key
 from jobs.db import Row
 from jobs.errors import Problem, StorageUnavailable
 from jobs.web import auth, bodies, conditional, negotiation, schemas

@@ -1,13 +1,9 @@
 """The tables of the callbacks. Import this module before the schema is prepared."""
 
-from sqlalchemy import CheckConstraint, Index, text
+from sqlalchemy import CheckConstraint, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from jobs.core.models import Base
-
-
-def _where(condition: str) -> dict:
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+from jobs.core.base import Base, where
 
 
 class Endpoint(Base):
@@ -66,10 +62,10 @@ class Delivery(Base):
     __table_args__ = (
         CheckConstraint("state IN ('pending', 'delivered', 'failed')", name="delivery_state"),
         CheckConstraint("(next_at IS NOT NULL) = (state = 'pending')", name="next_iff_pending"),
-        Index("deliveries_due", "next_at", "receiver", **_where("state = 'pending'")),
+        Index("deliveries_due", "next_at", "receiver", **where("state = 'pending'")),
         Index("deliveries_job", "job_id"),
         Index("deliveries_endpoint", "endpoint_id", "id"),
-        Index("deliveries_failed", "owner", "id", **_where("state = 'failed'")),
+        Index("deliveries_failed", "owner", "id", **where("state = 'failed'")),
         {"sqlite_autoincrement": True},
     )
 

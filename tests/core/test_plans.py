@@ -3,7 +3,7 @@
 import pytest
 
 from jobs import settings
-from jobs.core import claim, cleanups, models, overview, reads
+from jobs.core import audit, claim, cleanups, models, overview, reads
 from jobs.core.states import TERMINAL
 from jobs.db import Database
 
@@ -50,6 +50,16 @@ def test_pages_are_read_in_their_order(db, filters, index):
     plans, reader = db.plans()
     reads.page(reader, 50, **filters)
     assert len(plans) == 1 and plans[0].startswith(index), plans
+
+
+@pytest.mark.parametrize(("wanted", "index"), [
+    ({}, "SEARCH audit USING INTEGER PRIMARY KEY"), ({"act": "job.purge"}, "SEARCH audit USING INDEX audit_act"),
+    ({"actor": "alice"}, "SEARCH audit USING INDEX audit_actor"), ({"subject": "/v1/jobs/1"}, "SEARCH audit USING INDEX audit_subject"),
+    ({"owner": "alice"}, "SEARCH audit USING INDEX audit_owner")])
+def test_acts_are_read_in_their_order(db, wanted, index):
+    plans, reader = db.plans()
+    audit.page(reader, 50, **wanted)
+    assert plans[0].startswith(index) and not any("TEMP B-TREE" in plan for plan in plans), plans
 
 
 def test_the_feed_follows_the_versions(db):

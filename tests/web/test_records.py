@@ -7,7 +7,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app import create_app
 from jobs import settings
 from jobs.core import access, models
-from jobs.core.models import Key
+from jobs.core.people import Key
 from jobs.db import Database
 from jobs.web.records import orm
 

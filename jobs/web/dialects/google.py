@@ -11,7 +11,7 @@ from flask.blueprints import BlueprintSetupState
 from jobs.core import reads
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import auth, bodies, conditional, limits, negotiation, watch
+from jobs.web import auth, bodies, conditional, limits, negotiation, steering, watch
 from jobs.web.api import find
 from jobs.web.dialects import errors, filter, outcome, verbs
 from jobs.web.problems import not_found
