@@ -13,6 +13,11 @@ export function comforts() {
       menu.firstElementChild.focus();
     }
   });
+  const here = document.querySelector(".places [aria-current]");
+  if (here) {                   // a phone shows some of the places at a time
+    const all = here.parentElement.getBoundingClientRect(), mine = here.getBoundingClientRect();
+    here.parentElement.scrollLeft += mine.left - all.left - (all.width - mine.width) / 2;
+  }
   const choices = document.querySelector(".menu form");
   if (choices) {
     choices.querySelector("button").hidden = true;

@@ -1,7 +1,7 @@
-"""Seeds a server with jobs of every fate and takes pictures of its pages: `python docs/img/make.py [FOLDER]`.
+"""Seeds a server with jobs of every fate and takes pictures of its pages: `python docs/img/make.py [FOLDER [PAGE …]]`.
 
 Needs Chromium and requirements-test.txt. Without FOLDER only the two pictures of the README are renewed; with it every page is
-taken, in both themes, on a desktop and on a phone, with hostile text too. No worker runs: what is shown stands still.
+taken (or those that are named), in both themes, on a desktop and on a phone, with hostile text too. No worker runs: what is shown stands still.
 """
 
 import os
@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 
 import jobs.webhooks.models  # noqa: E402, F401  its tables belong to the schema
 from app import create_app  # noqa: E402
-from docs.img.seed import Seeder, callbacks, hostile, seed  # noqa: E402
+from docs.img.seed import Seeder, callbacks, hostile, people, seed  # noqa: E402
 from jobs import clock, doorbell, embedded_redis  # noqa: E402
 from jobs import settings as settings_module  # noqa: E402
 from jobs.artifacts.store import open_store  # noqa: E402
@@ -72,11 +72,13 @@ def every_page(browser, base: str, state: dict, found: dict[str, int], everythin
         "endpoints": "endpoints",
         "endpoint": "endpoints/3",
         "keys": "keys",
+        "audit": "audit",
         "settings": "settings",
         "confirm": "jobs/retry?all=1",
         "gone": "jobs/999999",
         **{name: f"jobs/{job_id}" for name, job_id in found.items()},
     }
+    wanted = sys.argv[2:] or places
     for theme in ("light", "dark"):
         for size, width, height in (("desktop", 1360, 860), ("phone", 390, 800)):
             context = browser.new_context(
@@ -86,7 +88,8 @@ def every_page(browser, base: str, state: dict, found: dict[str, int], everythin
                 locale="zh-CN" if (theme, size) == ("dark", "desktop") else "en-GB",
             )
             page = context.new_page()
-            for name, path in places.items():
+            for name in wanted:
+                path = places[name]
                 shoot(page, everything / f"{name}-{size}-{theme}.png", f"{base}/ui/{path}")
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             print("wider than the screen by", wide) if wide > 0 else None
@@ -166,6 +169,7 @@ def main() -> None:
         if everything:
             found["hostile"] = hostile(seeder)
             callbacks(seeder, found["video"])
+            people(seeder, found["video"])
             seeder.at(0)
             every_page(browser, base, state, found, everything)
         browser.close()

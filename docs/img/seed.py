@@ -8,7 +8,9 @@ from pathlib import Path
 from jobs import clock
 from jobs.artifacts import publish
 from jobs.connections import Unreachable
-from jobs.core import claim, journal, lifecycle, submission
+from jobs.core import access, audit, claim, journal, lifecycle, submission
+from jobs.core.access import Role
+from jobs.core.audit import Act, Actor, Door
 from jobs.core.outcome import Again, Cancelled, Failed, Succeeded
 from jobs.core.states import Priority
 from jobs.core.submission import Submission
@@ -267,6 +269,26 @@ def callbacks(seeder: Seeder, job_id: int) -> None:
     deliver(shop, Answer(200, {}, b"ok"), 10.4, 182)
     deliver(slack, Unreachable("timeout", "No answer within 15 s."), 10.3, 15000)
     deliver(gone, Answer(410, {}, b"gone"), 10, 64)
+
+
+def people(seeder: Seeder, job_id: int) -> None:
+    """Keys of a team, and what its members did lately."""
+    chief, media, shell = Actor("admin", Door.DASHBOARD, 1, "r-1"), Actor("media", Door.API, 2, "r-2"), Actor("root", Door.COMMAND)
+    for minutes, owner, role, name, by in (
+        (60 * 24 * 40, "admin", Role.ADMIN, "the chief's laptop", shell), (60 * 24 * 39, "media", Role.SUBMIT, "shop.example.org", chief),
+        (60 * 24 * 38, "市场部", Role.SUBMIT, "发布会后台（含所有自动化脚本与临时外包人员）", chief), (60 * 24 * 5, "monitor", Role.READ, "Grafana", chief),
+    ):
+        seeder.at(minutes).db.write(lambda tx: access.make_key(tx, owner, role, name, by=by))
+    seeder.at(60 * 30).db.write(lambda tx: access.revoke(tx, 4, chief))
+    for minutes, actor, act, subject, owner, detail in (
+        (300, media, Act.MAKE_ENDPOINT, "/v1/webhook-endpoints/1", "media", {"url": "https://shop.example.org/hooks/accepted"}),
+        (200, chief, Act.ROTATE_SECRET, "/v1/webhook-endpoints/1", "media", {"receiver": "endpoint:1"}),
+        (90, media, Act.REDELIVER, "/v1/deliveries/17", "media", {"url": "https://shop.example.org/hooks/accepted", "type": "video.ready"}),
+        (42, media, Act.RETRY, f"/v1/jobs/{job_id}", "media", {"type": "video.transcode", "made": "4980"}),
+        (21, chief, Act.CANCEL, "/v1/jobs/4711", "市场部", {"type": "video.transcode", "status": "running"}),
+        (3, chief, Act.PURGE, "/v1/jobs/4012", "mallory", {"type": "demo.drill", "status": "failed"}),
+    ):
+        seeder.at(minutes).db.write(lambda tx: audit.note(tx, actor, act, subject, owner, **detail))
 
 
 def waiting(seeder: Seeder) -> None:

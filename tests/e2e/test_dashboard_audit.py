@@ -70,6 +70,7 @@ def test_hostile_words_stay_words_and_axe_finds_nothing(browser, server, chief, 
     with visitor(browser, server, chief.key, color_scheme=theme, viewport={"width": 320, "height": 640}) as page:
         page.goto(f"{server.url}/ui/audit?act=endpoint.create")
         assert page.locator("main img").count() == 0 and fits(page)
+        expect(page.get_by_role("link", name="Audit")).to_be_in_viewport()      # of the places, which are more than fit
         found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
         assert not found, [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
 

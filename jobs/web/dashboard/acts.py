@@ -16,6 +16,8 @@ from jobs.web.site import site
 _PAGE = 50
 _PAGES = {"jobs": ("ui.job", "job_id"), "webhook-endpoints": ("ui.endpoint", "endpoint_id")}  # of subjects that have one
 
+_FORMS = {"made": "→ #%s", "hint": "%s…"}   # how members of a detail are written that do not speak for themselves
+
 
 def listing() -> Response | str:
     """Acts, the newest first; `act`, `actor` and `on` (a job's number, or a path) narrow the list."""
@@ -42,10 +44,10 @@ def _shown(row: Row) -> dict[str, Any]:
     kind, _, number = row.subject.removeprefix("/v1/").partition("/")
     endpoint, argument = _PAGES.get(kind, ("", ""))
     page = url_for(endpoint, **{argument: int(number)}) if endpoint and number.isdigit() else None
-    told = [_text(value) for value in json.loads(row.detail).values()]
-    return dict(row) | {"page": page, "told": [text for text in told if text]}
+    told = [_FORMS.get(name, "%s") % _text(value) for name, value in json.loads(row.detail).items() if value not in (None, "")]
+    return dict(row) | {"page": page, "told": told}
 
 
 def _text(value: Any) -> str:
     """A member of an act's detail, as far as a line has room."""
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:200] if value not in (None, "") else ""
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:200]
