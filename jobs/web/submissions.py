@@ -123,7 +123,7 @@ def repeated(caller: Caller, declared: JobType, body: Any, as_resource: bool = F
 
 def store(asked: Submission, claim: Claim | None = None) -> Accepted:
     """Put the job on disk. Problem 422 when the key was used for another body, 410 when its job is gone."""
-    asked, actor = replace(asked, claim=claim), auth.actor()
+    asked, actor = replace(asked, claim=claim), auth.actor() if asked.retry_of else None
     try:
         accepted = site().db.write(lambda tx: _accept(tx, asked, actor))
     except KeyReused:
@@ -133,9 +133,9 @@ def store(asked: Submission, claim: Claim | None = None) -> Accepted:
     return accepted
 
 
-def _accept(tx: Transaction, asked: Submission, actor: Actor) -> Accepted:
+def _accept(tx: Transaction, asked: Submission, actor: Actor | None) -> Accepted:
     accepted = submission.accept(tx, asked)
-    if asked.retry_of and not accepted.replayed:
+    if actor and not accepted.replayed:
         audit.note(tx, actor, Act.RETRY, f"/v1/jobs/{asked.retry_of}", asked.owner, type=asked.type, made=str(accepted.job.id))
     return accepted
 
