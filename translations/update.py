@@ -25,13 +25,15 @@ _PLACES = ((ROOT / "templates", [("**.html", "jinja2")], {"**.html": _JINJA}),
 
 
 def template() -> Catalog:
-    """Every text that can be translated: of templates and modules, of problems and of the built-in job types."""
+    """Every text that can be translated: of templates and modules, of problems, settings and the built-in job types."""
     sys.path.insert(0, str(ROOT))
     from jobs import settings
     from jobs.errors import KINDS
     from jobs.types import load_registry
 
     found = Catalog(project="Accepted", fuzzy=False)
+    for row in settings.TABLE:
+        found.add(row.help, locations=[("jobs/settings.py", 0)])
     for folder, methods, options in _PLACES:
         for name, _, message, _, _ in extract_from_dir(folder, methods, options, keywords=_KEYWORDS):
             found.add(message, locations=[(f"{folder.relative_to(ROOT)}/{name}", 0)])
