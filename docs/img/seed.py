@@ -3,6 +3,7 @@
 import json
 import subprocess
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 
 from jobs import clock
@@ -36,14 +37,18 @@ class Seeder:
         self.clock_file.write_text(str(-60 * minutes_ago))
         return self
 
-    def submit(self, type_name="video.transcode", payload=None, owner="media", collection=None, **more) -> int:
+    def submit(self, type_name="video.transcode", payload=None, owner="media", **more) -> int:
+        asked = self.asked(type_name, payload, owner, **more)
+        return self.db.write(lambda tx: submission.accept(tx, asked)).job.id
+
+    def asked(self, type_name="video.transcode", payload=None, owner="media", **more) -> Submission:
         payload = (
             {"sourceUrl": "https://example.org/holiday.mov", "transcode": ["1080p", "720p"]}
             if payload is None
             else payload
         )
         collection = "videos" if type_name == "video.transcode" else None
-        asked = Submission(
+        return Submission(
             type=type_name,
             owner=owner,
             queue="default",
@@ -57,7 +62,6 @@ class Seeder:
             resource_fields=json.dumps({"sourceUrl": str(payload.get("sourceUrl", ""))}),
             **more,
         )
-        return self.db.write(lambda tx: submission.accept(tx, asked)).job.id
 
     def start(self, worker="render-1.4711") -> tuple[int, int]:
         row = self.db.write(lambda tx: claim.claim_next(tx, "default", worker))
@@ -74,8 +78,39 @@ class Seeder:
         return self.db.write(lambda tx: lifecycle.settle(tx, *job, outcome))
 
 
+def history(seeder: Seeder, number=5000, hours=168) -> None:
+    """So many jobs that ended over the last week, more of them by day than by night, as the core makes them."""
+    sources = [
+        "town-hall-recording.mp4", LONG, "product-shot-7.mov", "入职培训（第三期）回放.mkv", "drone-lisbon.mov", "podcast-217.mkv",
+        "interview_raw_03.mov", "二〇二五年度总结大会实况.mp4", "b-roll-04.mov", "wedding.mp4", "lecture-03.mp4",
+    ]
+    weights = [1 + 2 * (hour % 24 in range(8, 19)) + hour * 7 % 5 / 3 for hour in range(hours)]
+    place = 0
+
+    def hour_of_work(tx, share):
+        nonlocal place
+        for _ in range(share):
+            place += 1
+            payload = {"sourceUrl": f"https://media.example.org/{sources[place * 7 % 11]}", "transcode": ["1080p", "720p"][: 1 + place % 2]}
+            row = submission.accept(tx, seeder.asked("video.transcode", payload, owner=["media", "alice", "市场部"][place % 3])).job
+            row = lifecycle.start(tx, row.id, f"render-{place % 4 + 1}.4711")
+            if place % 23 == 0:
+                end = Failed(Problem("source-unavailable", "media.example.org did not answer within 10 s."))
+            elif place % 41 == 0:
+                end = Cancelled()
+            else:
+                end = Succeeded('{"created":[]}', fields="{}")
+            lifecycle.settle(tx, row.id, row.attempt, end)
+            began = clock.wire(clock.parse(tx.now) - timedelta(seconds=20 + place * 37 % 400))
+            tx.run("UPDATE jobs SET created_at = :began, started_at = :began WHERE id = :id", began=began, id=row.id)
+
+    for hour, weight in zip(range(hours, 4, -1), weights, strict=False):
+        seeder.at(60 * hour).db.write(lambda tx: hour_of_work(tx, round(number * weight / sum(weights))))
+
+
 def seed(seeder: Seeder, store, settings) -> dict[str, int]:
     """Jobs of every fate. Names of the noteworthy ones → ids."""
+    history(seeder)
     names = [
         "harbour-at-dawn.mp4",
         "interview_raw_03.mov",
@@ -238,7 +273,7 @@ def running(seeder: Seeder) -> int:
             owner="市场部" if name == LONG else "media",
             priority=Priority.HIGH,
         )
-        job = seeder.start(f"render-{int(minutes) % 3 + 1}.4711")
+        job = seeder.start("render-7.202" if name == "lecture-04.mp4" else f"render-{int(minutes) % 3 + 1}.4711")  # 7: gone
         first = first or job[0]
         seeder.at(minutes - 0.1).log(
             job, f"source: h264 video, aac audio; 1920×1080, {round(40 * minutes)}.480 s", "encoding 1080p with libx264"
@@ -284,7 +319,7 @@ def people(seeder: Seeder, job_id: int) -> None:
         (300, media, Act.MAKE_ENDPOINT, "/v1/webhook-endpoints/1", "media", {"url": "https://shop.example.org/hooks/accepted"}),
         (200, chief, Act.ROTATE_SECRET, "/v1/webhook-endpoints/1", "media", {"receiver": "endpoint:1"}),
         (90, media, Act.REDELIVER, "/v1/deliveries/17", "media", {"url": "https://shop.example.org/hooks/accepted", "type": "video.ready"}),
-        (42, media, Act.RETRY, f"/v1/jobs/{job_id}", "media", {"type": "video.transcode", "made": "4980"}),
+        (6, media, Act.RETRY, f"/v1/jobs/{job_id}", "media", {"type": "video.transcode", "made": "4980"}),
         (21, chief, Act.CANCEL, "/v1/jobs/4711", "市场部", {"type": "video.transcode", "status": "running"}),
         (3, chief, Act.PURGE, "/v1/jobs/4012", "mallory", {"type": "demo.drill", "status": "failed"}),
     ):

@@ -5,6 +5,7 @@ import re
 from playwright.sync_api import expect
 
 from jobs import clock
+from jobs.core import lifecycle
 from jobs.webhooks import receivers
 from tests.e2e.browsing import database, visitor
 
@@ -50,10 +51,15 @@ def test_a_banner_tells_what_is_down(browser, server):
 
 
 def test_without_workers_the_banner_says_so(browser, stack):
-    stack.settings |= {"workers": "0"}
+    stack.settings |= {"workers": "0", "lease": "600"}
     stack.start()
     api = stack.session("olga")
-    job = api.submit("demo.drill", seconds=0)
+    lost, job = (api.submit("demo.drill", seconds=0) for _ in range(2))
+    with database(stack) as opened:     # a worker took one, and has not been heard of since
+        opened.write(lambda tx: lifecycle.start(tx, int(lost["id"]), "gone-1.4711"))
+        opened.write(lambda tx: tx.run("UPDATE leases SET started_at = :then", then=clock.after(-60)))
     with visitor(browser, stack, api.key) as page:
         expect(page.get_by_role("alert")).to_contain_text("No worker has been seen")
         expect(page.locator(f"#wait-{job['id']}")).to_contain_text("no worker serves the queue default")
+        silent = page.locator(".workers li").filter(has_text="gone-1.4711")
+        expect(silent).to_contain_text(f"gives no sign of life Drill #{lost['id']}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from flask_babel import gettext, ngettext
 
+from jobs import clock
 from jobs.core import overview
 from jobs.core.access import Caller
 from jobs.db import Reader, Row
@@ -16,16 +17,21 @@ from jobs.web.site import Site
 from jobs.webhooks import receivers
 
 _LOW = 1_000_000_000  # bytes that are left on the disk
+_SETTLED = 10         # seconds at work after which a worker must be known to Redis
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A worker and what it does; `job` is None when it is idle, or busy with what this reader may not see (`busy`)."""
+    """A worker and what it does; `job` is None when it is idle, or busy with what this reader may not see (`busy`).
+
+    A `silent` one holds a job and is not known to Redis: it has ended, or will be heard of again.
+    """
 
     name: str
     queues: tuple[str, ...]
     beat: str
     busy: bool
+    silent: bool
     job: Shown | None
 
 
@@ -56,17 +62,18 @@ def look(site: Site, reader: Reader, caller: Caller) -> Health:
     running = overview.running_by_type(reader)
     full = {declared.name for declared in site.registry
             if declared.concurrency and running.get(declared.name, 0) >= declared.concurrency}
-    return Health(_alarms(site, reader, caller, found, queues), _benches(site, caller, found or [], leases), queues, served, full)
+    return Health(_alarms(site, reader, caller, found, queues), _benches(site, caller, found, leases), queues, served, full)
 
 
-def _benches(site: Site, caller: Caller, found: list[workers.Worker], leases: list[Row]) -> list[Bench]:
+def _benches(site: Site, caller: Caller, found: list[workers.Worker] | None, leases: list[Row]) -> list[Bench]:
     held = {row.worker: row for row in leases}
-    named = {worker.name: worker for worker in found}
+    named = {worker.name: worker for worker in found or ()}
     benches = []
     for name in sorted({*held, *named}):
         row, worker = held.get(name), named.get(name)
         seen = row if row is not None and caller.scope in (None, row.owner) else None
         benches.append(Bench(name, worker.queues if worker else (row.queue,), worker.beat if worker else "", row is not None,
+                             found is not None and worker is None and clock.seconds_until(row.attempt_at) < -_SETTLED,
                              show([seen], site.registry, caller)[0] if seen else None))
     return benches
 

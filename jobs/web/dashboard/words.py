@@ -1,6 +1,6 @@
 """The words for what the database says in codes, in the reader's language."""
 
-from flask_babel import gettext, lazy_gettext, ngettext
+from flask_babel import format_decimal, gettext, lazy_gettext, ngettext
 
 from jobs import clock
 from jobs.core.access import Role
@@ -90,6 +90,13 @@ _FIELD_MESSAGES = (  # what marshmallow says, in its own words
 )
 
 
+def place(endpoint: str | None) -> str:
+    """The place to which a page belongs that is none itself: a job's to the list of jobs."""
+    page = (endpoint or "").removeprefix("ui.")
+    return {"job": "job_list", "confirm": "job_list", "endpoint": "endpoints", "endpoint_act": "endpoints",
+            "create_endpoint": "endpoints", "make_key": "keys"}.get(page, "")
+
+
 def status(code: str) -> str:
     """The word for a job's status."""
     return str(STATUSES[Status(code)])
@@ -152,6 +159,11 @@ def between(instant: str, to: str) -> str:
     whole = max(0, left if to == "left" else -left)
     hours, minutes, seconds = whole // 3600, whole % 3600 // 60, whole % 60
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def count(number: int) -> str:
+    """A number as the reader writes it: `4,710`."""
+    return format_decimal(number)
 
 
 def size(number: int) -> str:
