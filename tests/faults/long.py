@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests import nursery  # noqa: E402
 from tests.work.house import House, wait_for  # noqa: E402
 
 CALM = {"lease": "10m", "grace": "10m", "drain": "10m"}
@@ -26,7 +27,7 @@ def stops_near_a_claim(house: House) -> str:
         worker = house.start("worker")
         ids.append(house.submit("demo.drill", seconds=0.2))
         time.sleep(round_ % 7 / 1000)
-        assert house.stop(worker, timeout=60) == 0
+        assert house.stop(worker) == 0
         assert house.job(ids[-1]).status in ("queued", "succeeded"), house.job(ids[-1])
     house.start("worker")
     for id in ids:
@@ -71,6 +72,7 @@ def tried(hazard, *given) -> bool:
 
 
 if __name__ == "__main__":
+    nursery.shared()    # by this thread: it ends with the one that made it
     with ThreadPoolExecutor(6) as pool:
         outages = [pool.submit(tried, redis_away, seconds, end) for seconds in (8, 20, 25) for end in (False, True)]
         results = [outage.result() for outage in outages]

