@@ -1,14 +1,19 @@
 """No process outlives its server: what ties a child to its parent, and who sweeps up when a parent is killed outright.
 
 Linux kills a tied child when its parent dies. What such a child had started itself is found by its session, which every
-direct child of the supervisor leads, and on Linux by a mark in its environment too, which even a process in a session of
-its own inherits: `end_all` kills those, and a watchdog process does the same when the supervisor vanishes. On macOS, which
-has no parent-death signal, the watchdog alone does the work.
+direct child of the supervisor leads, and on Linux by a mark too, which even a process in a session of its own inherits,
+whatever environment and files it was started with: `end_all` kills those, and a watchdog process does the same when the
+supervisor vanishes. On macOS, which has no parent-death signal, the watchdog alone does the work.
+
+The mark is a number that no other process has as its limit of file locks: Linux has not counted these since 2.4.25, yet
+hands the limit on across fork and exec (getrlimit(2)) and shows it to everybody. Adopting orphans instead would find
+strangers too: what ran before the server in the same shell, and in a container the orphans of everyone.
 """
 
 import contextlib
 import ctypes
 import os
+import resource
 import secrets
 import signal
 import subprocess
@@ -16,10 +21,8 @@ import sys
 import time
 from collections.abc import Mapping
 
-MARK = "LEASH_OF_ACCEPTED"
-"""The variable that bears the mark. Whoever starts a program with another environment takes it off the leash."""
-
 _PR_SET_PDEATHSIG = 1
+_RLIMIT_LOCKS = 10      # on every architecture; the resource module has no name for it
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -32,19 +35,27 @@ def tie_to_parent(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def new_mark() -> str:
-    """A value of MARK that nobody else has."""
-    return secrets.token_hex(8)
+def new_mark() -> int:
+    """A mark that nobody else bears."""
+    return secrets.randbelow(sys.maxsize)
 
 
-def end_all(guarded: Mapping[int, str]) -> None:
+def bear(mark: int) -> None:
+    """For a fresh child: this process, and all that it ever starts, can be found by the mark."""
+    if _libc is None:
+        return
+    with contextlib.suppress(OSError, ValueError):      # who may not do this is still found by the session
+        resource.setrlimit(_RLIMIT_LOCKS, (mark, resource.getrlimit(_RLIMIT_LOCKS)[1]))
+
+
+def end_all(guarded: Mapping[int, int]) -> None:
     """SIGKILL every process of the sessions that these pids lead or led, the leaders too, and every one that bears a mark
     of theirs. Asks twice, against forks."""
-    marks = {f"{MARK}={mark}".encode() for mark in guarded.values()}
+    marks = set(map(str, guarded.values()))
     for _ in range(2):
         for pid in _pids():
             with contextlib.suppress(OSError):
-                if pid != os.getpid() and (os.getsid(pid) in guarded or _environment(pid) & marks):
+                if pid != os.getpid() and (os.getsid(pid) in guarded or _mark(pid) in marks):
                     os.kill(pid, signal.SIGKILL)
 
 
@@ -64,7 +75,7 @@ class Watchdog:
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE, text=True, start_new_session=True)
 
-    def guard(self, leader: int, mark: str) -> None:
+    def guard(self, leader: int, mark: int) -> None:
         """From now on the session that `leader` leads and all that bears the mark are swept up when we die."""
         self._tell(f"+{leader} {mark}")
 
@@ -90,13 +101,13 @@ def _pids() -> list[int]:
     return [int(pid) for pid in subprocess.run(["ps", "-axo", "pid="], capture_output=True, text=True).stdout.split()]
 
 
-def _environment(pid: int) -> set[bytes]:
-    """What a process of ours was started with; empty where that cannot be read."""
+def _mark(pid: int) -> str | None:
+    """Its soft limit of file locks; None where that cannot be read."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as environ:
-            return set(environ.read().split(b"\0"))
+        with open(f"/proc/{pid}/limits") as limits:
+            return next((line.split()[3] for line in limits if line.startswith("Max file locks")), None)
     except OSError:
-        return set()
+        return None
 
 
 def _parent(pid: int) -> int:
@@ -121,7 +132,7 @@ def _watch() -> None:
     for line in sys.stdin:
         leader, *mark = line[1:].split()
         if mark:
-            guarded[int(leader)] = mark[0]
+            guarded[int(leader)] = int(mark[0])
         else:
             guarded.pop(int(leader), None)
     end_all(guarded)

@@ -39,10 +39,15 @@ class Part:
     def start(self, environment: Mapping[str, str]) -> None:
         """Start the process in a session of its own, tied to ours, and marked."""
         self._rest, self._began, self.mark = b"", clock.monotonic(), leash.new_mark()
+        supervisor = os.getpid()
+
+        def leashed() -> None:      # safe to run in the child: this process has one thread
+            leash.tie_to_parent(supervisor)
+            leash.bear(self.mark)
+
         self.process = subprocess.Popen(
-            self.command, env={**environment, leash.MARK: self.mark}, pass_fds=self.pass_fds, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            preexec_fn=partial(leash.tie_to_parent, os.getpid()))       # safe: this process has one thread
+            self.command, env=environment, pass_fds=self.pass_fds, start_new_session=True, preexec_fn=leashed,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def ask_to_end(self) -> None:

@@ -1,11 +1,12 @@
 """Nothing outlives its parent: the watchdog and the sweep of a session."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
+from functools import partial
 
 import pytest
 
@@ -15,11 +16,12 @@ from tests.stack import ROOT, alive, descendants, wait_for
 FAMILY = "sleep 991 & sh -c 'sleep 992 & wait' & wait"
 
 
-def environment(pid):
+def bears(pid, mark):
+    """Whether it does; no for a process that is gone."""
     try:
-        return Path(f"/proc/{pid}/environ").read_text().split("\0")
-    except OSError:
-        return []
+        return alive(pid) and resource.prlimit(pid, 10)[0] == mark
+    except (ProcessLookupError, PermissionError):
+        return False
 
 
 def test_a_session_is_ended_with_all_who_belong_to_it():
@@ -27,16 +29,17 @@ def test_a_session_is_ended_with_all_who_belong_to_it():
     family = wait_for(lambda: len(found := descendants(leader.pid)) >= 3 and found, what="the family")
     leader.kill()
     leader.wait()
-    leash.end_all({leader.pid: "none"})
+    leash.end_all({leader.pid: leash.new_mark()})
     wait_for(lambda: not any(alive(pid) for pid in family), what="their end")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process was started with")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows marks")
 def test_who_left_the_session_is_known_by_its_mark():
     marks = [leash.new_mark() for _ in range(2)]
-    ours, others = (subprocess.Popen(["setsid", "-f", "sleep", "996"], env={**os.environ, leash.MARK: mark}) for mark in marks)
+    ours, others = (subprocess.Popen(["env", "-i", "setsid", "-f", "sleep", "996"], preexec_fn=partial(leash.bear, mark))
+                    for mark in marks)
     ours.wait(), others.wait()
-    sleepers = lambda mark: [pid for pid in descendants(1) if f"{leash.MARK}={mark}" in environment(pid)]  # noqa: E731
+    sleepers = lambda mark: [pid for pid in descendants(1) if bears(pid, mark)]     # noqa: E731
     wait_for(lambda: all(map(sleepers, marks)), what="the sleepers")
     leash.end_all({ours.pid: marks[0]})
     wait_for(lambda: not sleepers(marks[0]), what="the end of ours")
@@ -50,7 +53,7 @@ def test_the_watchdog_sweeps_up_after_a_killed_parent():
         import subprocess, time
         from jobs.leash import Watchdog
         dog = Watchdog()
-        dog.guard(subprocess.Popen(["sh", "-c", {FAMILY!r}], start_new_session=True).pid, "none")
+        dog.guard(subprocess.Popen(["sh", "-c", {FAMILY!r}], start_new_session=True).pid, 7)
         time.sleep(1000)
     """)
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
@@ -63,7 +66,7 @@ def test_the_watchdog_sweeps_up_after_a_killed_parent():
 def test_the_watchdog_spares_what_it_was_told_to_release():
     dog = leash.Watchdog()
     spared = subprocess.Popen(["sleep", "993"], start_new_session=True)
-    dog.guard(spared.pid, "none")
+    dog.guard(spared.pid, leash.new_mark())
     dog.release(spared.pid)
     dog.close()
     assert spared.poll() is None

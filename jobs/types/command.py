@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from jobs import Context, Problem, Retry, job_type
-from jobs.leash import MARK
 from jobs.settings import Settings
 from jobs.types.command_file import Command, Exit, read
 from jobs.work.command import Finished, ProcessFailed
 from jobs.work.job_type import JobType
 
-_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", MARK)    # of the server's environment; the rest is not the program's business
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ")    # of the server's environment; the rest is not the program's business
 _LONGEST = 500      # characters of a line in which the percent is sought, and of one that is quoted
 
 

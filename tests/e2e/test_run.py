@@ -22,7 +22,7 @@ from jobs import job_type
 @job_type("test.brood")
 def brood(job):
     subprocess.Popen(["sh", "-c", "sleep 987 & sleep 986 & wait"])
-    subprocess.Popen(["sleep", "984"], start_new_session=True)
+    subprocess.Popen(["sleep", "984"], env={}, start_new_session=True)
     subprocess.run(["setsid", "-f", "sleep", "983"])        # an orphan from the start
     subprocess.run(["sh", "-c", "sleep 985; true"])
 '''

@@ -46,6 +46,8 @@ GUARDS = (
     Guard("idempotency key", "jobs/core/submission.py", "if earlier is not None:", "if False:", "tests/core/test_db.py"),
     Guard("fate of a lost COMMIT", "jobs/db.py", "committed = committing and self._engine.committed(mark)", "committed = False",
           "tests/core/test_db.py"),
+    Guard("mark of a dead part", "jobs/leash.py", "or _mark(pid) in marks", "", "tests/test_leash.py"),
+    Guard("mark of a part", "jobs/supervisor.py", "leash.bear(self.mark)", "pass", "tests/test_supervisor.py"),
     Guard("fork", "jobs/engines.py", "self._inherited = self._inherited or self._open", "pass", "tests/core/test_db.py"),
 )
 
