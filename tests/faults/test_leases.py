@@ -31,8 +31,8 @@ class Meddled(Database):
 
 
 @pytest.fixture
-def db(tmp_path):
-    configuration = settings.load({}, data_dir=tmp_path)
+def db(tmp_path, new_database):
+    configuration = settings.load({}, data_dir=tmp_path, database_url=new_database())
     found = Meddled(configuration)
     models.prepare(found, configuration)
     yield found

@@ -153,7 +153,7 @@ def test_the_next_attempt_cleans_up_after_a_lost_one(house, tmp_path):
     worker = house.start("worker")
     path = tmp_path / "notes"
     id = house.submit("test.undone", path=str(path), how="sleep")
-    wait_for(path.exists, what="the handler")
+    wait_for(lambda: path.exists() and path.read_text(), what="the handler")
     house.stop(worker, signal.SIGKILL)
     house.start("worker")
     assert house.finished(id).status == "succeeded"

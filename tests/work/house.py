@@ -148,8 +148,8 @@ class House:
                         f"job {id} to be {statuses}; it is {self.job(id).status}\n{self.text()}")
 
     def running(self, id):
-        """The job's row once it runs."""
-        return self.reached(id, {"running"})
+        """The job's row once it runs, or has run: whoever needs it to run still gives it long enough."""
+        return self.reached(id, TERMINAL | {"running"})
 
     def finished(self, id, timeout=60.0):
         """The job's row once it is terminal."""

@@ -6,8 +6,9 @@ import pytest
 
 from jobs import settings
 from jobs.core import models
+from jobs.core.outcome import Failed, Succeeded
 from jobs.db import Database
-from jobs.errors import StorageUnknown
+from jobs.errors import Problem, StorageUnknown
 from jobs.work import process
 from jobs.work.channel import Channel
 from jobs.work.horse import JOBS, MEMORY, Horse
@@ -61,6 +62,17 @@ def test_one_that_was_not_committed_is_made_again(horse, db):
     horse._unsure = True
     job = given.queued(db)
     assert horse._claim()[1].id == job.id and not horse._unsure
+
+
+def test_an_end_that_may_have_been_committed_is_not_made_twice(horse, db):
+    row = given.running(db)
+    db.mumbles = True
+    horse._settle(row, Succeeded("1"), cleaned=False)
+    ended = given.row_of(db, row.id)
+    assert (ended.status, ended.result) == ("succeeded", "1")
+    horse._settle(row, Failed(Problem("drill-failed")), cleaned=False)
+    assert given.row_of(db, row.id) == ended
+    assert db.read().value("SELECT count(*) FROM events WHERE type = 'job.succeeded'") == 1
 
 
 def test_a_horse_retires_after_so_many_jobs_and_when_it_has_grown(horse, db):

@@ -7,13 +7,14 @@ import time
 
 import pytest
 
-from tests.work.house import alive, wait_for
+from tests.work.house import House, alive, wait_for
 
 
-def noted(path):
-    """The pids that a handler has noted."""
-    wait_for(lambda: path.exists() and path.read_text().strip(), what="the handler's note")
-    return [int(word) for word in path.read_text().split()]
+def noted(path, number=1):
+    """The pids that a handler has noted, once there are so many."""
+    words = wait_for(lambda: path.exists() and len(text := path.read_text().splitlines(True)) >= number and text,
+                     what="the handler's note")
+    return [int(word) for word in words]
 
 
 def test_the_horse_survives_a_cooperative_cancel(patient):
@@ -30,27 +31,69 @@ def test_the_horse_survives_a_cooperative_cancel(patient):
 def test_a_drill_that_ignores_the_cancel_is_killed_after_the_grace(shared):
     id = shared.submit("demo.drill", seconds=60, steps=600, ignoreCancel=True)
     shared.running(id)
-    shared.cancel(id)
     since = time.monotonic()
+    shared.cancel(id)
     assert shared.finished(id).status == "cancelled"
     assert time.monotonic() - since > 0.9  # the grace is 1 s
 
 
 def test_a_forced_cancel_takes_every_descendant_along(shared, tmp_path):
     path = tmp_path / "pids"
-    id = shared.submit("test.children", path=str(path), timeout=10)
-    pids = noted(path)
-    assert len(pids) == 4 and all(map(alive, pids))
+    id = shared.submit("test.children", path=str(path), timeout=600)
+    pids = noted(path, 4)
+    assert all(map(alive, pids))
     shared.cancel(id)
     assert shared.finished(id).status == "cancelled"
     assert not any(map(alive, pids))
+
+
+def test_a_time_out_takes_every_descendant_along(shared, tmp_path):
+    path = tmp_path / "pids"
+    id = shared.submit("test.children", path=str(path), timeout=2, max_attempts=1)
+    assert shared.finished(id).status == "failed" and shared.error(id)["type"] == "/problems/job-timed-out"
+    wait_for(lambda: not any(map(alive, noted(path))), what="the end of all that it had the time to start")
+
+
+def test_a_killed_horse_takes_every_descendant_along(shared, tmp_path):
+    path = tmp_path / "pids"
+    id = shared.submit("test.children", path=str(path), timeout=600, max_attempts=1)
+    pids = noted(path, 4)
+    os.kill(pids[0], signal.SIGKILL)
+    assert shared.finished(id).status == "failed" and shared.error(id)["type"] == "/problems/worker-crashed"
+    assert not any(map(alive, pids))
+
+
+def test_a_worker_that_must_stop_takes_every_descendant_along(house, tmp_path):
+    house.start("dispatcher")
+    worker, path = house.start("worker"), tmp_path / "pids"
+    id = house.submit("test.children", path=str(path), timeout=600)
+    pids = noted(path, 4)
+    assert house.stop(worker) == 0
+    assert house.job(id).status == "queued" and not any(map(alive, pids))
+
+
+def test_a_second_signal_ends_the_patience_of_a_stopping_worker(tmp_path, new_database):
+    with House(tmp_path, drain="1h", database_url=new_database()) as house:
+        house.start("dispatcher")
+        worker, path = house.start("worker"), tmp_path / "pids"
+        id = house.submit("test.sleep", path=str(path))
+        house.running(id)
+        worker.send_signal(signal.SIGTERM)
+
+        def again():    # not at once: that would be the same stop, sent by two
+            worker.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            return worker.poll() is not None
+
+        wait_for(again, what="its end")
+        assert house.job(id).status == "queued"     # the exit code may be that of a signal while Python itself ends
 
 
 @pytest.mark.parametrize("then", ["poll", "return"])
 def test_what_a_job_leaves_running_is_killed(shared, tmp_path, then):
     path = tmp_path / "pids"
     id = shared.submit("test.children", path=str(path), then=then)
-    horse, *children = noted(path)
+    horse, *children = noted(path, 4)
     if then == "poll":
         shared.cancel(id)
     shared.finished(id)
@@ -110,8 +153,8 @@ def test_a_killed_horse_costs_an_attempt(house, tmp_path):
     house.start("dispatcher")
     worker = house.start("worker")
     path = tmp_path / "notes"
-    id = house.submit("test.sleep", path=str(path), seconds=3)
-    wait_for(path.exists, what="the handler")
+    id = house.submit("test.sleep", path=str(path), how="first")
+    wait_for(lambda: path.exists() and path.read_text(), what="the handler")
     os.kill(int(path.read_text().split(":")[2]), signal.SIGKILL)
     wait_for(lambda: house.attempts(id)[0].outcome == "requeued", what="the parent to settle")
     assert json.loads(house.attempts(id)[0].error)["type"] == "/problems/worker-crashed"

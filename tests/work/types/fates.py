@@ -63,12 +63,11 @@ def stubborn(job, path, how):
 
 @job_type("test.children", payload=_ANY | {"then": fields.Str(load_default="wait")})
 def children(job, path, how, then):
-    """Start a child, one in a session of its own, and an orphan of a double fork; note their pids."""
-    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
-    started = [subprocess.Popen(sleeper).pid, subprocess.Popen(sleeper, start_new_session=True).pid]
-    orphan = "import os, time, sys\nif os.fork(): os._exit(0)\nos.setsid()\nprint(os.getpid(), flush=True)\nos.close(1); os.close(2)\ntime.sleep(600)"
-    started.append(int(subprocess.run([sys.executable, "-c", orphan], capture_output=True, text=True).stdout))
-    Path(path).write_text(" ".join(map(str, [os.getpid(), *started])))
+    """Start a child, one in a session of its own, and an orphan in another; note all pids, the own one first."""
+    note(path, os.getpid())
+    note(path, subprocess.Popen(["sleep", "600"]).pid)
+    note(path, subprocess.Popen(["sleep", "600"], start_new_session=True).pid)
+    subprocess.run(["sh", "-c", f"setsid sleep 600 & echo $! >> {path}"])
     while then == "wait":
         time.sleep(1)
     while then == "poll":
@@ -159,11 +158,12 @@ def progress(job, path, how):
         case "backwards":
             for done in (10, 60, 30, 200):
                 job.progress(done, 100, f"at {done}")
-                time.sleep(1.2)
+                while not Path(f"{path}-{done}").exists():
+                    time.sleep(0.01)
         case "unknown":
-            for _ in range(6):
+            while True:
                 job.progress(1)
-                time.sleep(0.5)
+                time.sleep(0.1)
         case "fast":
             for done in range(100_000):
                 job.progress(done, 100_000)
