@@ -7,7 +7,7 @@ one that became due first. Types at their limit of concurrent jobs wait.
 from collections.abc import Collection, Mapping
 
 from jobs.core import cleanups, lifecycle
-from jobs.db import Row, Transaction, placeholders
+from jobs.db import Reader, Row, Transaction, placeholders
 
 
 def claim_next(tx: Transaction, queue: str, worker: str, limits: Mapping[str, int] | None = None,
@@ -17,7 +17,7 @@ def claim_next(tx: Transaction, queue: str, worker: str, limits: Mapping[str, in
     `limits` says how many jobs of a type may run at once, over all workers; `cleaned` names the types with a clean-up.
     The row's `payload_private or payload` is the JSON for the handler.
     """
-    names, busy = placeholders("busy", _at_limit(tx, limits or {}))
+    names, busy = placeholders("busy", [name for name, left in room(tx, limits or {}).items() if left <= 0])
     not_busy = f"AND type NOT IN ({names})" if busy else ""
     for priority, owner in _candidates(tx, queue):
         job_id = tx.value(
@@ -54,10 +54,11 @@ def _candidates(tx: Transaction, queue: str) -> list[tuple[int, str]]:
     return [(row.priority, row.owner) for row in rows]
 
 
-def _at_limit(tx: Transaction, limits: Mapping[str, int]) -> list[str]:
+def room(reader: Reader, limits: Mapping[str, int]) -> dict[str, int]:
+    """How many more jobs of these types may run now; 0 or less for one at its limit."""
     if not limits:
-        return []
+        return {}
     names, types = placeholders("type", limits)
-    rows = tx.all(f"""SELECT type, sum(number) AS number FROM tallies WHERE status = 'running' AND type IN ({names})
-                      GROUP BY type""", **types)
-    return [row.type for row in rows if row.number >= limits[row.type]]
+    rows = reader.all(f"""SELECT type, sum(number) AS number FROM tallies WHERE status = 'running' AND type IN ({names})
+                          GROUP BY type""", **types)
+    return {**limits, **{row.type: limits[row.type] - int(row.number) for row in rows}}

@@ -6,6 +6,7 @@ waited for, and nothing here is lost when the process dies.
 
 import logging
 import signal
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
@@ -16,7 +17,7 @@ from jobs import clock
 from jobs.artifacts.leftovers import Leftovers
 from jobs.artifacts.retention import Retention
 from jobs.artifacts.store import open_store
-from jobs.core import cleanups
+from jobs.core import claim, cleanups
 from jobs.db import Database
 from jobs.doorbell import Doorbell
 from jobs.errors import StorageUnavailable
@@ -70,6 +71,7 @@ class Dispatcher:
         self._leader = leadership(settings)
         self._sender = Sender(self._db, settings, Guard(settings.allowed_targets))
         self._tickets: dict[str, tickets.Tickets] = {}
+        self._limits = registry.limits
         self._bound = 2 * settings.workers + 4
         self._signal: int | None = None
         self._log_seen: tuple | None = None
@@ -106,17 +108,24 @@ class Dispatcher:
         self._signal = signum
 
     def dispatch(self) -> int:
-        """Make sure that a queue has a ticket for each job that is due, up to a small bound; how many were added."""
+        """Make sure that a queue has a ticket for each job that may start, up to a small bound; how many were added.
+
+        A type at its limit gets none before the bell tells that one of its jobs has ended.
+        """
         if self._redis is None:
             return 0
         added, reader = 0, self._db.read()
         owed = cleanups.waiting(reader)
-        queued = {row.queue for row in reader.all(
-            "SELECT queue FROM tallies WHERE status = 'queued' GROUP BY queue HAVING sum(number) > 0")}
-        for queue in queued | owed.keys():
+        room, queued = claim.room(reader, self._limits), Counter()
+        for row in reader.all("""SELECT queue, type, sum(number) AS number FROM tallies WHERE status = 'queued'
+                                 GROUP BY queue, type HAVING sum(number) > 0"""):
+            number = int(row.number)        # PostgreSQL sums to a decimal
+            queued[row.queue] += max(min(number, room.get(row.type, number)), 0)
+        for queue in queued.keys() | owed.keys():
             if queue not in self._tickets:
                 self._tickets[queue] = tickets.Tickets(self._redis, queue)
-            added += self._tickets[queue].refill(min(self._due(queue) + owed.get(queue, 0), self._bound))
+            due = min(self._due(queue), queued[queue])
+            added += self._tickets[queue].refill(min(due + owed.get(queue, 0), self._bound))
         return added
 
     def _due(self, queue: str) -> int:
