@@ -54,6 +54,10 @@ class Doorbell:
             self._client = None
             return False
 
+    def forget(self) -> None:
+        """For a forked child: the connection of `publish` is its parent's."""
+        self._client = None
+
     def works(self) -> bool:
         """Whether Redis answers; at most half a second."""
         try:

@@ -21,6 +21,7 @@ from jobs.errors import Problem, StorageUnavailable
 from jobs.settings import Settings
 from jobs.work import inputs, runner
 from jobs.work.attempt import Attempt, Fate
+from jobs.work.channel import Channel
 from jobs.work.context import workdir_of
 from jobs.work.horse import Horse
 from jobs.work.job_type import Registry
@@ -41,17 +42,20 @@ T = TypeVar("T")
 
 
 class Rider:
-    """Keeps a horse ready and rides one job at a time. `must_end()` is the time by which a ride has to end, or None."""
+    """Keeps a horse ready and rides one job at a time.
+
+    `must_end()` is the time by which a ride has to end, or None. `forked()` is called in each new horse.
+    """
 
     def __init__(self, settings: Settings, registry: Registry, doorbell: Doorbell, queue: str, name: str,
-                 must_end: Callable[[], float | None]):
+                 must_end: Callable[[], float | None], forked: Callable[[], None]):
         self._settings = settings
         self._registry = registry
         self._db = Database(settings, announce=self._publish)
         self._doorbell = doorbell
         self._queue = queue
         self._name = name
-        self._must_end = must_end
+        self._must_end, self._forked = must_end, forked
         self._horse: Reins | None = None
         self._job: Attempt | None = None
         self._words: deque[dict[str, Any]] = deque()
@@ -64,9 +68,13 @@ class Rider:
             self._dismount()
         if self._horse is None:
             self._db.close()
-            who = (self._settings, self._registry, self._queue, self._name)
-            self._horse = Reins(lambda channel: Horse(*who, channel).run())
+            self._horse = Reins(self._mount)
         return self._horse.pid
+
+    def _mount(self, channel: Channel) -> None:
+        """In the new process: be the horse."""
+        self._forked()
+        Horse(self._settings, self._registry, self._queue, self._name, channel).run()
 
     def ride(self, started: Callable[[], None], idle: Callable[[], None]) -> None:
         """Let the horse take the next job and watch it to its end.

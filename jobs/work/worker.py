@@ -50,8 +50,8 @@ class Worker(rq.Worker):
                          worker_ttl=WORKER_TTL, log_job_description=False)
         self._settings = settings
         self._quick = doorbell.connect(settings.redis_url)  # while a job runs nothing may wait for Redis
-        bell = doorbell.Doorbell(settings.redis_url)
-        self._rider = Rider(settings, registry, bell, queue, name, lambda: self._must_end)
+        self._bell = doorbell.Doorbell(settings.redis_url)
+        self._rider = Rider(settings, registry, self._bell, queue, name, lambda: self._must_end, self._forget_redis)
         self._must_end: float | None = None
         self._signal: int | None = None
         self._announced: tuple[str, float] = ("", 0.0)
@@ -137,6 +137,12 @@ class Worker(rq.Worker):
 
     def subscribe(self) -> None:
         """Not to RQ's command channel: its thread would live across the fork, and cancelling goes by the database."""
+
+    def _forget_redis(self) -> None:
+        """In a horse just forked: our copies of the worker's connections would stay open when it has closed its own."""
+        self._bell.forget()
+        for client in (self.connection, self._quick):
+            client.connection_pool.reset()
 
     def _set_ip_address(self, connection: redis.Redis) -> None:
         self.ip_address = "unknown"  # asking Redis for it would fail the start while Redis is away

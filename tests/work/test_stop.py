@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +111,22 @@ def test_a_horse_that_a_job_changed_retires(shared, how):
     wait_for(lambda: not alive(horse), what="the horse to retire")
     names = {"cwd": "working directory", "signals": "signal handlers", "files": "open files"}
     wait_for(lambda: f"test.leak {id} left changed: {names.get(how, how)}" in shared.text(), what="the line in the log")
+
+
+def sockets(pid):
+    """How many a process has open."""
+    return sum(os.readlink(file).startswith("socket:") for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what another process has open")
+def test_a_later_horse_holds_no_connection_of_its_worker(house):
+    house.start("dispatcher"), house.start("worker")
+    pid = lambda type_, **given: json.loads(house.finished(house.submit(type_, **given)).result)     # noqa: E731
+    first = pid("test.pid")["pid"]
+    held = sockets(first)
+    assert pid("test.leak", how="umask") == first
+    second = pid("test.pid")["pid"]
+    assert second != first and sockets(second) == held
 
 
 def test_the_clean_up_runs_after_a_cancel(shared, tmp_path):
