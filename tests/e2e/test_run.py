@@ -44,7 +44,7 @@ def test_the_start_says_where_to_go(stack):
 
 @pytest.mark.needs("curl")
 def test_what_it_prints_can_be_pasted(server):
-    pasted = re.search(r"curl .*\n.*}'", server.output())[0]
+    pasted = wait_for(lambda: re.search(r"curl .*\n.*}'", server.output()), what="the welcome")[0]
     answer = subprocess.run(["sh", "-c", pasted + " -s -i"], capture_output=True, text=True)
     assert "202 " in answer.stdout.splitlines()[0], answer
 
