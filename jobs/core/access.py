@@ -4,7 +4,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from jobs import clock
@@ -33,6 +33,7 @@ class Caller:
     role: Role
     key_id: int | None
     sync_wait: int = 0
+    session: str | None = None      # the hash of the dashboard's session by which he came
 
     @property
     def sees_all(self) -> bool:
@@ -68,10 +69,12 @@ def authenticate(reader: Reader, token: str) -> Caller | None:
     return _caller(row)
 
 
-def by_key(reader: Reader, key_id: int) -> Caller | None:
-    """The caller behind a key that a session names, or None when the key is no longer valid."""
-    row = reader.one(f"SELECT * FROM keys WHERE id = :id AND {_VALID}", id=key_id, now=clock.wire(clock.now()))
-    return _caller(row)
+def by_session(reader: Reader, token: str) -> Caller | None:
+    """The caller who has signed in; None when he has signed out since, or the session or its key has ended."""
+    row = reader.one(f"""SELECT * FROM keys WHERE {_VALID}
+                         AND id = (SELECT key_id FROM sessions WHERE hash = :hash AND expires_at > :now)""",
+                     hash=_hash(token), now=clock.wire(clock.now()))
+    return replace(_caller(row), session=_hash(token)) if row else None
 
 
 def live_keys(reader: Reader, key_ids: Iterable[int]) -> set[int]:
@@ -79,6 +82,14 @@ def live_keys(reader: Reader, key_ids: Iterable[int]) -> set[int]:
     names, ids = placeholders("key", key_ids)
     rows = reader.all(f"SELECT id FROM keys WHERE id IN ({names}) AND {_VALID}", now=clock.wire(clock.now()), **ids)
     return {row.id for row in rows}
+
+
+def live_sessions(reader: Reader, hashes: Iterable[str]) -> set[str]:
+    """Those of the sessions that have not ended."""
+    names, wanted = placeholders("session", hashes)
+    rows = reader.all(f"SELECT hash FROM sessions WHERE hash IN ({names}) AND expires_at > :now",
+                      now=clock.wire(clock.now()), **wanted)
+    return {row.hash for row in rows}
 
 
 def new_token() -> str:
@@ -109,7 +120,8 @@ def ensure_key(tx: Transaction, token: str, owner: str, role: Role, name: str) -
 
 
 def revoke(tx: Transaction, key_id: int, by: Actor | None = None) -> bool:
-    """End a key; False when there is none, or it has ended before."""
+    """End a key and its sessions; False when there is none, or it has ended before."""
+    end_sessions(tx, key_id)
     row = tx.one("UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING *", id=key_id, now=tx.now)
     if row is not None:
         _note(tx, by, Act.REVOKE_KEY, row)
@@ -139,7 +151,26 @@ def use_sign_in_link(tx: Transaction, token: str) -> Caller | None:
     """Spend the token; None when it is unknown, spent or expired."""
     key_id = tx.value("DELETE FROM sign_in_links WHERE hash = :hash AND expires_at > :now RETURNING key_id",
                       hash=_hash(token), now=tx.now)
-    return by_key(tx, key_id) if key_id is not None else None
+    return _caller(tx.one(f"SELECT * FROM keys WHERE id = :id AND {_VALID}", id=key_id, now=tx.now))
+
+
+def begin_session(tx: Transaction, key_id: int, seconds: float) -> str:
+    """A token for the cookie of a browser in which the holder of this key has signed in."""
+    token = secrets.token_urlsafe(24)
+    tx.run("DELETE FROM sessions WHERE expires_at <= :now", now=tx.now)
+    tx.run("INSERT INTO sessions (hash, key_id, expires_at) VALUES (:hash, :key_id, :expires_at)",
+           hash=_hash(token), key_id=key_id, expires_at=clock.after(seconds))
+    return token
+
+
+def end_session(tx: Transaction, session: str) -> None:
+    """Sign out: no copy of the cookie opens anything from now on."""
+    tx.run("DELETE FROM sessions WHERE hash = :hash", hash=session)
+
+
+def end_sessions(tx: Transaction, key_id: int) -> None:
+    """Sign out every browser that has signed in with this key."""
+    tx.run("DELETE FROM sessions WHERE key_id = :key_id", key_id=key_id)
 
 
 def _caller(row: Row | None) -> Caller | None:

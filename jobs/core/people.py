@@ -33,6 +33,16 @@ class SignInLink(Base):
     expires_at: Mapped[str]
 
 
+class Session(Base):
+    """A browser that has signed in to the dashboard. Its cookie names the row, and is worth nothing without it."""
+
+    __tablename__ = "sessions"
+    hash: Mapped[str] = mapped_column(primary_key=True)
+    key_id: Mapped[int] = mapped_column(ForeignKey("keys.id"))
+    expires_at: Mapped[str]
+    __table_args__ = (Index("sessions_key", "key_id"),)
+
+
 class AuditLine(Base):
     """What somebody did; see `jobs.core.audit`."""
 

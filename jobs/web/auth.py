@@ -110,8 +110,8 @@ def _identify() -> Caller | None:
             raise unauthorized("The key is unknown, expired or revoked.")
         return found
     # The cookie reads the API; whatever changes something goes through the dashboard's own forms.
-    if "key_id" in session and (request.blueprint == "ui" or request.method in ("GET", "HEAD")):
-        return access.by_key(site().db.read(), session["key_id"])
+    if "signed_in" in session and (request.blueprint == "ui" or request.method in ("GET", "HEAD")):
+        return access.by_session(site().db.read(), session["signed_in"])
     return None
 
 

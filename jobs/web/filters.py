@@ -21,7 +21,7 @@ _JOINED = ("status", "type", "ids")  # several values may stand in one parameter
 
 
 class Unusable(Exception):
-    """A filter's value cannot be meant; `name` says which."""
+    """A filter's value cannot be meant; `name` says which: `status`, or `ids/1` for one of several in a body."""
 
     def __init__(self, name: str, detail: str):
         super().__init__(detail)
@@ -49,8 +49,9 @@ def of_body(body: Mapping[str, Any]) -> dict[str, Any]:
             given[name] = [str(value) if type(value) is int else value for value in values]
     try:
         for name, values in given.items():
-            if not all(isinstance(value, str) for value in values):
-                raise Unusable(name, "This is not text.")
+            for place, value in enumerate(values):
+                if not isinstance(value, str):
+                    raise Unusable(f"{name}/{place}" if isinstance(body[name], list) else name, "This is not text.")
         return read(given)
     except Unusable as fault:
         raise schemas.fault(f"#/{fault.name}", str(fault)) from None
@@ -87,7 +88,7 @@ def read(given: Mapping[str, list[str]]) -> dict[str, Any]:
             found[name] = tuple(values)
     for value in found.get("status", ()):
         if value not in list(Status):
-            raise Unusable("status", f"status is one of {', '.join(Status)}.")
+            raise Unusable("status", f"status cannot be {value[:100]!r}; it is one of {', '.join(Status)}.")
     for value in found.get("type", ()):
         if not _is_type(site().db.read(), value):
             raise Unusable("type", f"There is no job type {value[:100]!r}, and never was a job of it.")
@@ -95,8 +96,11 @@ def read(given: Mapping[str, list[str]]) -> dict[str, Any]:
 
 
 def _ids(values: list[str]) -> tuple[int, ...]:
-    if len(values) > MAX_IDS or not all(each.isascii() and each.isdigit() and len(each) <= 18 for each in values):
-        raise Unusable("ids", f"ids is a list of at most {MAX_IDS} ids.")
+    if len(values) > MAX_IDS:
+        raise Unusable("ids", f"ids has at most {MAX_IDS} values, not {len(values)}.")
+    for each in values:
+        if not (each.isascii() and each.isdigit() and len(each) <= 18):
+            raise Unusable("ids", f"ids holds {each[:100]!r}, which is no id of a job.")
     return tuple(int(each) for each in values)
 
 

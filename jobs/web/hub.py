@@ -230,12 +230,19 @@ class Hub:
             self._position = max(self._position, reads.latest(self._db.read()))
             return
         self._want(self._position)
-        key_ids = {seat.watcher.key_id for seat in self._seats} - {None}
-        live = access.live_keys(self._db.read(), key_ids) | {None}  # a signature cannot be revoked
-        for seat in [seat for seat in self._seats if seat.watcher.key_id not in live]:
-            seat.drop()
+        self._see_out()
         if self._followers:
             self._read_lines(monotonic())
+
+    def _see_out(self) -> None:
+        """Streams of a key that was revoked, or of a browser that has signed out, end."""
+        key_ids = {seat.watcher.key_id for seat in self._seats} - {None}
+        sessions = {seat.watcher.session for seat in self._seats} - {None}
+        keys = access.live_keys(self._db.read(), key_ids) | {None}  # a signature cannot be revoked
+        signed_in = (access.live_sessions(self._db.read(), sessions) if sessions else set()) | {None}
+        for seat in [seat for seat in self._seats
+                     if seat.watcher.key_id not in keys or seat.watcher.session not in signed_in]:
+            seat.drop()
 
     def _read_feed(self, now: float) -> None:
         reader = self._db.read()

@@ -1,5 +1,7 @@
 """Reading a request's query strictly: what is unknown or unusable is a 400, never silently another answer."""
 
+from collections.abc import Iterable
+
 from flask import request
 
 from jobs import clock
@@ -48,6 +50,14 @@ def flag(name: str) -> bool:
         return _FLAGS[request.args.get(name, "false").lower()]
     except KeyError:
         raise Problem("bad-parameter", f"{name} is true or false.") from None
+
+
+def check_known(name: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Problem 400, which names the first value that is not one of those known."""
+    known = tuple(dict.fromkeys(known))
+    for value in given:
+        if value not in known:
+            raise Problem("bad-parameter", f"{name} cannot be {value[:100]!r}; it is one of {', '.join(known)}.")
 
 
 def instant(name: str) -> str:

@@ -15,7 +15,7 @@ from jobs.errors import Problem
 from jobs.web import auth, cursors, signed
 from jobs.web.downloads import send_file, send_member, show
 from jobs.web.problems import not_found
-from jobs.web.queries import instant, known, page_limit
+from jobs.web.queries import check_known, instant, known, page_limit
 from jobs.web.site import base_url, site
 
 blueprint = Blueprint("resources", __name__)
@@ -28,8 +28,7 @@ def list_resources(collection: str) -> Response:
     known("status", "createdAfter", "limit", "cursor")
     caller, limit = auth.caller(), page_limit()
     status = tuple(each for given in request.args.getlist("status") for each in given.split(","))
-    if not set(status) <= set(resources.STATUSES):
-        raise Problem("bad-parameter", f"status is one of {', '.join(resources.STATUSES)}.")
+    check_known("status", status, resources.STATUSES)
     created_after = instant("createdAfter") if "createdAfter" in request.args else None
     scope = cursors.fingerprint([collection, caller.scope, sorted(status), created_after])
     before = cursors.read(request.args["cursor"], scope) if request.args.get("cursor") else None

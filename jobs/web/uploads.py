@@ -106,6 +106,8 @@ def _incoming() -> Iterator[Incoming]:
 def _receive(incoming: Incoming) -> None:
     """Fill the file from the request's body."""
     multipart = request.mimetype == "multipart/form-data"
+    if request.content_length is None and "Transfer-Encoding" not in request.headers:     # RFC 9112, section 6.3: no body
+        raise _nothing()
     limit = site().settings.max_upload
     if (request.content_length or 0) > limit + (_FRAMING if multipart else 0):
         raise _too_large(limit)
@@ -118,7 +120,10 @@ def _receive(incoming: Incoming) -> None:
             incoming.write(piece)
         said = parse_options_header(request.headers.get("Content-Disposition"))[1].get("filename", "")
     incoming.flush()
-    incoming.name = names.clean(request.args.get("name") or said)
+    named = request.args.get("name") or said
+    if not (incoming.size or multipart or named or request.mimetype not in _UNSAID):
+        raise _nothing()
+    incoming.name = names.clean(named)
 
 
 def _receive_form(incoming: Incoming, body: "_Body") -> str:
@@ -138,7 +143,7 @@ def _receive_form(incoming: Incoming, body: "_Body") -> str:
         parser.parse(body, request.mimetype, request.content_length, request.mimetype_params)
     except ValueError as error:
         raise Problem("bad-request", f"The form cannot be read: {error}") from None
-    if not found:
+    if not found or not (found[0] or incoming.size):      # a browser sends a field without a choice like that
         raise Problem("bad-request", "The form has no file. With curl: -F file=@name")
     return found[0]
 
@@ -183,6 +188,11 @@ def _media_type(incoming: Incoming) -> str:
     said = incoming.media_type.strip()
     said = said if _MEDIA_TYPE.fullmatch(said) else ""
     return publish.media_type_of(incoming.name) if said in _UNSAID else said
+
+
+def _nothing() -> Problem:
+    return Problem("bad-request", "There is no file: send its bytes as the body, or as a multipart form. "
+                                  "To keep an empty file, say its name: ?name=empty.txt")
 
 
 def _cut() -> Problem:

@@ -34,10 +34,10 @@ class Watcher:
 
     streaming = False
 
-    __slots__ = ("key_id", "current", "topic", "since", "due", "seat")
+    __slots__ = ("key_id", "session", "current", "topic", "since", "due", "seat")
 
     def __init__(self, caller: Caller, topic: Topic, since: int, current: Change | None = None):
-        self.key_id = caller.key_id
+        self.key_id, self.session = caller.key_id, caller.session
         self.current = current
         self.topic = topic
         self.since = since

@@ -128,7 +128,8 @@ def test_the_dashboards_cookie_reads_and_nothing_else(web, video):
     web.key("alice")
     key_id = web.db.read().value("SELECT id FROM keys WHERE owner = 'alice'")
     app = create_app(web.settings)
-    value = app.session_interface.get_signing_serializer(app).dumps({"key_id": key_id})
+    token = web.db.write(lambda tx: access.begin_session(tx, key_id, 60))
+    value = app.session_interface.get_signing_serializer(app).dumps({"signed_in": token})
     browser = Http(web.url, None)
     browser.cookies[app.config["SESSION_COOKIE_NAME"]] = value
     assert browser.get(f"{video.resource}/playlists/720p/0.ts").content == SEGMENT

@@ -23,7 +23,7 @@ def register(app: Flask) -> None:
     """Add the dashboard to the app."""
     secure = app.config["SESSION_COOKIE_SECURE"]
     app.config.update(SESSION_COOKIE_NAME="__Host-accepted" if secure else "accepted", SESSION_COOKIE_PATH="/",
-                      PERMANENT_SESSION_LIFETIME=_SIGNED_IN_DAYS * 86400,
+                      PERMANENT_SESSION_LIFETIME=_SIGNED_IN_DAYS * 86400, SESSION_REFRESH_EACH_REQUEST=False,
                       BABEL_TRANSLATION_DIRECTORIES=str(TRANSLATIONS))
     Babel(app, locale_selector=preferences.language)
     app.jinja_env.globals.update(

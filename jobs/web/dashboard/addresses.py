@@ -11,4 +11,5 @@ def own_page(wanted: str) -> str:
     parts = urlsplit(wanted)
     if parts.scheme or parts.netloc or "\\" in wanted or any(character < " " for character in wanted):
         return home
-    return wanted if wanted.startswith(request.script_root + "/ui/") or wanted == home else home
+    own = tuple(request.script_root + place for place in ("/ui/", "/problems/"))
+    return wanted if wanted.startswith(own) or wanted == home else home

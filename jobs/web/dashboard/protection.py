@@ -9,18 +9,25 @@ from flask import request, session
 from jobs.errors import Problem
 from jobs.web.site import base_url
 
+
 def token() -> str:
-    """The secret of this session that every form carries."""
-    if "csrf" not in session:
-        session["csrf"] = secrets.token_urlsafe(18)
-    return session["csrf"]
+    """The secret of this session that every form carries. Pages outside of the dashboard are public: they begin no session."""
+    if "csrf" not in session and request.blueprint == "ui":
+        new_token()
+    return session.get("csrf", "")
+
+
+def new_token() -> None:
+    """Give the session a secret."""
+    session["csrf"] = secrets.token_urlsafe(18)
 
 
 def check_form(form: Mapping[str, str] | None = None) -> None:
     """Before a form is acted on: it came from one of our pages, shown in this very session. Problem 403."""
     check_origin()
     sent = (request.form if form is None else form).get("csrf", "")
-    if not secrets.compare_digest(sent.encode(), token().encode()):
+    known = session.get("csrf", "")
+    if not known or not secrets.compare_digest(sent.encode(), known.encode()):
         raise Problem("csrf")
 
 

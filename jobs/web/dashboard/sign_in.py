@@ -1,13 +1,16 @@
-"""Signing in with a key or by a one-time link, and out again. The session holds the key's id, never the key."""
+"""Signing in with a key or by a one-time link, and out again.
 
-from flask import Response, make_response, redirect, render_template, request, session, url_for
+The cookie holds a token of a row in `sessions`, never the key: with the row every copy of the cookie loses its worth.
+"""
+
+from flask import Response, current_app, make_response, redirect, render_template, request, session, url_for
 
 from jobs.core import access
 from jobs.core.access import Caller
 from jobs.errors import Problem, StorageUnavailable
 from jobs.web import auth
 from jobs.web.dashboard.addresses import own_page
-from jobs.web.dashboard.protection import check_form
+from jobs.web.dashboard.protection import check_form, new_token
 from jobs.web.site import site
 
 
@@ -48,16 +51,24 @@ def sign_in_by_link(link: str):
 
 
 def sign_out() -> Response:
-    """Forget who it was; other browsers with the same key stay signed in."""
+    """End this browser's session, or with `everywhere` those of all browsers in which the same key has signed in."""
     check_form()
+    found = reader()
+    if found and found.session:
+        everywhere = "everywhere" in request.form
+        site().db.write(lambda tx: access.end_sessions(tx, found.key_id) if everywhere
+                        else access.end_session(tx, found.session))
     session.clear()
     return redirect(url_for("ui.sign_in"), 303)
 
 
 def _enter(found: Caller) -> Response:
+    lifetime = current_app.permanent_session_lifetime.total_seconds()
+    token = site().db.write(lambda tx: access.begin_session(tx, found.key_id, lifetime))
     session.clear()  # nothing of a session that somebody else may have begun lives on
     session.permanent = True
-    session["key_id"] = found.key_id
+    session["signed_in"] = token
+    new_token()
     return redirect(own_page(request.form.get("back", "")), 303)
 
 

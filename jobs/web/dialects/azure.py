@@ -21,7 +21,7 @@ from jobs.web.api import find
 from jobs.web.conditional import Asked
 from jobs.web.dialects import errors, outcome, verbs
 from jobs.web.downloads import send_file
-from jobs.web.queries import flag, known
+from jobs.web.queries import check_known, flag, known
 from jobs.web.site import base_url, site
 from jobs.web.submissions import compact
 
@@ -80,7 +80,7 @@ class Followed:
             given = request.args.get(name, values[0])
             chosen[name] = next((value for value in values if value.lower() == given.lower()), None)
             if chosen[name] is None:
-                raise Problem("bad-parameter", f"{name} is one of {', '.join(values)}.")
+                check_known(name, [given], values)
         asked = {name: request.args[name] for name in (*_MODES, signed.PARAMETER) if name in request.args}
         return cls(asked, chosen["OnPending"], chosen["OnComplete"])
 

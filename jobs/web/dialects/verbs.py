@@ -123,9 +123,7 @@ def hold(row: Row, since: int, wait: float, respond: Callable[[Row], Response], 
 def statuses(given: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
     """Native statuses by their names in a dialect (`known`: native → dialect). Problem 400."""
     names = tuple(given)
-    for name in names:
-        if name not in known.values():
-            raise Problem("bad-parameter", f"status is one of {', '.join(dict.fromkeys(known.values()))}.")
+    queries.check_known("status", names, known.values())
     return tuple(native for native, name in known.items() if name in names)
 
 
