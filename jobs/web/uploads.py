@@ -106,7 +106,8 @@ def _incoming() -> Iterator[Incoming]:
 def _receive(incoming: Incoming) -> None:
     """Fill the file from the request's body."""
     multipart = request.mimetype == "multipart/form-data"
-    if request.content_length is None and "Transfer-Encoding" not in request.headers:     # RFC 9112, section 6.3: no body
+    is_chunked = "Transfer-Encoding" in request.headers
+    if request.content_length is None and not is_chunked or request.content_length == 0 and multipart:  # RFC 9112, section 6.3
         raise _nothing()
     limit = site().settings.max_upload
     if (request.content_length or 0) > limit + (_FRAMING if multipart else 0):

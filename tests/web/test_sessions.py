@@ -8,7 +8,7 @@ import requests
 from app import create_app
 from jobs import clock, settings
 from jobs.core import access
-from tests.e2e.browsing import database
+from jobs.db import Database
 
 
 class Browser(requests.Session):
@@ -86,14 +86,15 @@ def test_a_stream_ends_when_its_browser_signs_out(house, carol):
 
 
 def test_a_session_ends_with_its_time(house, carol):
-    with database(house) as db:
-        key_id = access.authenticate(db.read(), carol.key).key_id
-        over, new = (db.write(lambda tx, seconds=seconds: access.begin_session(tx, key_id, seconds)) for seconds in (0, 600))
-        assert access.by_session(db.read(), over) is None
-        found = access.by_session(db.read(), new)
-        assert found.owner == "carol" and found.session in access.live_sessions(db.read(), [found.session, "x"])
-        db.write(lambda tx: access.begin_session(tx, key_id, 600))
-        assert db.read().value("SELECT count(*) FROM sessions WHERE expires_at <= :now", now=clock.wire(clock.now())) == 0
+    db = Database(settings.load(house.environment))
+    key_id = access.authenticate(db.read(), carol.key).key_id
+    over, new = (db.write(lambda tx, seconds=seconds: access.begin_session(tx, key_id, seconds)) for seconds in (0, 600))
+    assert access.by_session(db.read(), over) is None
+    found = access.by_session(db.read(), new)
+    assert found.owner == "carol" and found.session in access.live_sessions(db.read(), [found.session, "x"])
+    db.write(lambda tx: access.begin_session(tx, key_id, 600))
+    assert db.read().value("SELECT count(*) FROM sessions WHERE expires_at <= :now", now=clock.wire(clock.now())) == 0
+    db.close()
 
 
 def test_a_cookie_of_an_older_release_opens_nothing(house, carol):

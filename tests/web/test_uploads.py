@@ -1,6 +1,7 @@
 """POST /v1/files: streamed, capped, whole or not at all."""
 
 import hashlib
+import http.client
 import json
 import os
 import re
@@ -50,6 +51,39 @@ def test_an_empty_file_is_a_file(alice):
     assert body["size"] == 0
     answer = alice.get(body["url"])
     assert answer.status_code == 200 and answer.content == b"" and answer.headers["Content-Length"] == "0"
+
+
+NAMELESS = b'--x\r\nContent-Disposition: form-data; name="file"; filename=""\r\n\r\n\r\n--x--\r\n'
+
+
+@pytest.mark.parametrize("headers, body, status", [
+    ({"Content-Length": "0"}, None, 400), ({"Content-Length": "0", "Content-Type": "application/x-www-form-urlencoded"}, None, 400),
+    ({"Transfer-Encoding": "chunked"}, b"0\r\n\r\n", 400), ({}, None, 400),
+    ({"Content-Length": "0", "Content-Type": "text/csv"}, None, 201),
+    ({"Content-Length": "0", "Content-Disposition": 'attachment; filename="a"'}, None, 201),
+    ({"Content-Type": "multipart/form-data; boundary=x", "Content-Length": str(len(NAMELESS))}, NAMELESS, 400),
+    ({"Content-Type": "multipart/form-data; boundary=x", "Content-Length": "0"}, None, 400)])
+def test_what_is_no_file_is_refused(web, alice, headers, body, status):
+    client = http.client.HTTPConnection(web.url.removeprefix("http://"), timeout=60)
+    client.putrequest("POST", "/v1/files")
+    for name, value in ({"Authorization": alice.headers["Authorization"]} | headers).items():
+        client.putheader(name, value)
+    client.endheaders(body)
+    answer = client.getresponse()
+    told = json.loads(answer.read())
+    client.close()
+    assert answer.status == status, told
+    assert "file" in told["detail"] if status == 400 else told["size"] == 0
+    assert web.leftovers() == []
+
+
+def test_a_name_alone_is_no_body(web, alice):
+    client = http.client.HTTPConnection(web.url.removeprefix("http://"), timeout=60)
+    client.putrequest("POST", "/v1/files?name=a.txt")
+    client.putheader("Authorization", alice.headers["Authorization"])
+    client.endheaders()
+    assert client.getresponse().status == 400
+    client.close()
 
 
 @pytest.mark.parametrize("headers, name, media_type", [
