@@ -78,8 +78,9 @@ class Guard:
             for address in found:
                 reason = refusal(address)
                 if reason and not self._allowed.address(address, port):
-                    what = f"{host} leads to {reason}" if str(address) != host else f"{host} is {reason}"
-                    raise _forbidden(f"{what} that ACCEPTED_ALLOWED_TARGETS does not list.")
+                    raise _forbidden(f"{host} leads to {reason} that ACCEPTED_ALLOWED_TARGETS does not list."
+                                     if str(address) != host else
+                                     f"{host} is {reason} that ACCEPTED_ALLOWED_TARGETS does not list.")
         return found
 
     def request(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None,

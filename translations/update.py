@@ -30,6 +30,8 @@ def template() -> Catalog:
     from jobs import settings
     from jobs.errors import KINDS
     from jobs.types import load_registry
+    from jobs.web.dashboard.told import Phrases
+    from translations import messages
 
     found = Catalog(project="Accepted", fuzzy=False)
     for row in settings.TABLE:
@@ -40,8 +42,11 @@ def template() -> Catalog:
     for kind in KINDS.values():
         found.add(kind.title, locations=[("jobs/errors.py", 0)])
         found.add(kind.help, locations=[("jobs/errors.py", 0)])
-    for declared in load_registry(settings.load({})):
-        found.add(declared.title, locations=[("jobs/types", 0)])
+    told = {*messages.raised(), *messages.of_marshmallow()}
+    patterns = Phrases({text: text for text in told})
+    told |= {text for text in messages.of_types(load_registry(settings.load({}))) if text and not patterns.find(text)}
+    for text in sorted(told):
+        found.add(text, locations=[("jobs/types", 0)])
     return found
 
 

@@ -35,7 +35,7 @@ def _declared(command: Command) -> JobType:
 
     handler.__doc__ = command.description
     return job_type(f"command.{command.name}", title=command.title, payload=command.fields(), timeout=command.timeout,
-                    concurrency=command.concurrency, max_attempts=command.max_attempts)(handler)
+                    concurrency=command.concurrency, max_attempts=command.max_attempts, words=command.words)(handler)
 
 
 @dataclass(frozen=True)

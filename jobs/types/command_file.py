@@ -15,7 +15,7 @@ from jobs.work.job_type import OPTIONS, DeclarationError
 
 _ANY, _DURATION = object, (str, int, float)
 _COMMAND = {"argv": _ANY, "title": str, "description": str, "percent": str, "timeout": _DURATION, "concurrency": int,
-            "max_attempts": int, "env": dict, "parameters": dict, "outputs": dict, "exits": dict}
+            "max_attempts": int, "env": dict, "parameters": dict, "outputs": dict, "exits": dict, "words": dict}
 _PARAMETER = {"kind": str, "title": str, "description": str, "required": bool, "default": _ANY}
 _KINDS = {"text": {"pattern": str, "max_length": int}, "integer": {"min": int, "max": int}, "choice": {"choices": list},
           "number": {"min": (int, float), "max": (int, float)}, "flag": {"word": str}, "file": {}}
@@ -100,6 +100,7 @@ class Command:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     exits: Mapping[int, Exit] = field(default_factory=dict)
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def fields(self) -> dict[str, fields.Field]:
         """The payload's fields."""

@@ -33,7 +33,7 @@ class _OnceEach(fields.List):
             faults = error.messages
         for place, name in enumerate(value):
             if place not in faults and name in value[:place]:
-                faults[place] = [f"{name} stands here already."]
+                faults[place] = ValidationError(f"{name} stands here already.").messages
         if faults:
             raise ValidationError(faults)
         return loaded
@@ -43,7 +43,7 @@ PAYLOAD = {
     "sourceUrl": fields.Str(required=True, metadata={
         "input": True, "title": "Video", "description": "The url that POST /v1/files answered, or an http(s) address."}),
     "transcode": _OnceEach(
-        fields.Str(validate=validate.OneOf([*SIDES, SOUND])), required=True, validate=validate.Length(min=1),
+        fields.Str(validate=validate.OneOf([*SIDES, SOUND], labels=[*[""] * len(SIDES), "Sound only"])), required=True, validate=validate.Length(min=1),
         metadata={"title": "Renditions", "uniqueItems": True,
                   "description": "Named by the length of the shorter side; audio is the sound. Nothing is enlarged."}),
     "mp4": fields.Bool(truthy={True}, falsy={False}, metadata={

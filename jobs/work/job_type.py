@@ -33,7 +33,8 @@ class JobType:
     """One kind of work. `timeout` is in seconds, `concurrency` counts running jobs over all workers.
 
     `requires` names the modules that the handler imports and that not every installation has; `./run install EXTRA`,
-    with the word in `extra`, brings them.
+    with the word in `extra`, brings them. `words` holds translations for the dashboard: by language (`zh-Hans`, or `zh`
+    for each kind of Chinese), each text as the declaration has it, with its translation.
     """
 
     name: str
@@ -57,6 +58,7 @@ class JobType:
     cleanup: Callable[..., Any] | None = None
     requires: tuple[str, ...] = ()
     extra: str | None = None
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     secrets: frozenset[str] = field(default=frozenset())
     inputs: frozenset[str] = field(default=frozenset())
     sources: frozenset[str] = field(default=frozenset())
@@ -108,7 +110,7 @@ def job_type(name: str, *, payload: Mapping[str, fields.Field] | Schema | type[S
 
     def declare(handler: Callable) -> JobType:
         schema = _schema(name, payload)
-        description = (handler.__doc__ or "").strip()
+        description = inspect.cleandoc(handler.__doc__ or "")
         marked = {mark: frozenset(_shown(key, value) for key, value in schema.fields.items() if value.metadata.get(mark))
                   for mark in ("secret", "input", "source")}
         try:
@@ -190,8 +192,15 @@ def _faults(declared: JobType) -> Iterator[str]:
             yield f"{option} is a whole number of at least 1."
     if isinstance(declared.requires, str) or any("." in name for name in declared.requires):
         yield 'requires is a tuple of the names of top-level modules, such as ("numpy",).'
+    if not (_is_table(declared.words) and all(map(_is_table, declared.words.values()))
+            and all(isinstance(text, str) for table in declared.words.values() for text in table.values())):
+        yield 'words is a table of tables by language, such as {"zh-Hans": {"Count words": "统计词数"}}.'
     if not 0 <= declared.sync_wait <= 50:
         yield "sync_wait is between 0 and 50 seconds."
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
 
 
 def _misfits(declared: JobType) -> Iterator[str]:

@@ -26,7 +26,7 @@ class Payload(Schema):
     class Meta:
         unknown = RAISE
 
-    format = fields.Str(required=True, validate=validate.OneOf(list(MEDIA_TYPES)), metadata={
+    format = fields.Str(required=True, validate=validate.OneOf(list(MEDIA_TYPES), labels=["PDF", "Web page (HTML)", "E-book (EPUB)"]), metadata={
         "title": "Format", "description": "pdf: pages; html: one page with everything inside; epub: an e-book."})
     topic = fields.Str(validate=validate.Regexp(sources.TOPIC, error="This cannot be the name of a topic."), metadata={
         "title": "Topic", "description": "A folder of articles on this server, such as linux."})

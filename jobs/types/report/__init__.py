@@ -17,6 +17,9 @@ from jobs.types.report.sources import Catalogue, Rows, Sources
 from jobs.work.job_type import JobType
 
 
+_LABELS = ["CSV", "Excel (XLSX)", "Parquet", "JSON Lines"]
+
+
 class _Format(validate.OneOf):
     """One of the formats, if what it needs is installed."""
 
@@ -38,7 +41,7 @@ def declare(settings: Settings) -> list[JobType]:
             "title": "Query", "description": f"One of the source's queries. {catalogue.overview()}"}),
         "params": fields.Dict(keys=fields.Str(), load_default=dict, metadata={
             "title": "Parameters", "description": "The query's parameters, by name."}),
-        "format": fields.Str(load_default="csv", validate=_Format(list(formats.FORMATS)), metadata={"title": "Format"}),
+        "format": fields.Str(load_default="csv", validate=_Format(list(formats.FORMATS), labels=_LABELS), metadata={"title": "Format"}),
     }
 
     @job_type("report.export", title="Export a report", collection="reports", payload=payload,

@@ -88,13 +88,13 @@ class Query:
         """A value for every parameter. ValidationError."""
         members = {name: param.field() for name, param in self.params.items()}
         schema = Schema.from_dict(members, name="Params")(unknown=RAISE)
-        schema.error_messages = schema.error_messages | {"unknown": self._takes()}
+        schema.error_messages = schema.error_messages | {"unknown": f"Unknown. {self.name} takes {self._takes()}."}
         defaults = {name: param.default for name, param in self.params.items() if param.default is not None}
         return schema.load(defaults | dict(given))
 
     def _takes(self) -> str:
         told = [f"{name} ({param.type}{'' if param.required else ', optional'})" for name, param in self.params.items()]
-        return f"Unknown. {self.name} takes {', '.join(told) or 'no parameters'}."
+        return ", ".join(told) or "no parameters"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ any other submission. Text that cannot be turned stays text, so that the schema'
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field as dataclass_field
 from typing import Any
 
 from marshmallow import fields, missing, validate
@@ -28,6 +28,7 @@ class Input:
     required: bool
     default: str | list[str] | None = None
     choices: tuple[str, ...] = ()
+    labels: Mapping[str, str] = dataclass_field(default_factory=dict)    # of choices, where the declaration has such
     low: float | None = None
     high: float | None = None
     nullable: bool = False
@@ -85,7 +86,7 @@ def _input(key: str, field: fields.Field) -> Input:
         name=field.data_key or key, kind=kind, label=field.metadata.get("title") or field.metadata.get("label") or "",
         help=field.metadata.get("description") or field.metadata.get("help") or "", required=field.required,
         default=default if isinstance(default, (str, list)) or default is None else str(default),
-        choices=choices, low=low, high=high, nullable=field.allow_none)
+        choices=choices, labels=_labels(field.inner if kind == "choices" else field), low=low, high=high, nullable=field.allow_none)
 
 
 def _kind(field: fields.Field, choices: tuple[str, ...]) -> str:
@@ -118,6 +119,12 @@ def _choices(field: fields.Field) -> tuple[str, ...]:
         return tuple(str(one.value) if field.by_value else one.name for one in members)
     known = next((one.choices for one in field.validators if isinstance(one, validate.OneOf)), ())
     return tuple(str(choice) for choice in known)
+
+
+def _labels(field: fields.Field) -> dict[str, str]:
+    """What the choices are called for people (`OneOf(…, labels=…)`)."""
+    known = next((one for one in field.validators if isinstance(one, validate.OneOf)), None)
+    return {str(choice): label for choice, label in zip(known.choices, known.labels) if label} if known else {}
 
 
 def _range(field: fields.Field) -> tuple[float | None, float | None]:

@@ -15,6 +15,7 @@ from jobs.core.states import ACTIVE, RETRYABLE, WITH_RESULT, Status
 from jobs.db import Row
 from jobs.errors import KINDS
 from jobs.web.dashboard import tree, words
+from jobs.web.dashboard.told import told
 from jobs.work.job_type import JobType, Registry
 
 
@@ -32,7 +33,7 @@ class Shown:
     @property
     def title(self) -> str:
         """The type's name for people."""
-        return gettext(self.declared.title) if self.declared else self.row.type
+        return told(self.declared.title, self.declared) if self.declared else self.row.type
 
     @property
     def active(self) -> bool:

@@ -52,6 +52,7 @@ DELIVERY_FAULTS = {
     "protocol": lazy_gettext("no proper answer"),
     "forbidden": lazy_gettext("address not allowed"),
 }
+<<<<<<< HEAD
 ACTS = {
     Act.CANCEL: lazy_gettext("Cancelled a job"),
     Act.RETRY: lazy_gettext("Tried a job again"),
@@ -88,6 +89,8 @@ _FIELD_MESSAGES = (  # what marshmallow says, in its own words
     lazy_gettext("Unknown field."),
     lazy_gettext("Invalid value."),
 )
+=======
+>>>>>>> 089319c (The words of job types and validators in the reader's language, found where they are declared and raised)
 
 
 def place(endpoint: str | None) -> str:
@@ -126,11 +129,6 @@ def delivery(state: str) -> str:
 def delivery_fault(code: str) -> str:
     """Why an attempt at a delivery brought no answer."""
     return str(DELIVERY_FAULTS.get(code, code))
-
-
-def message(text: str) -> str:
-    """What is wrong with a field; a message that is nobody's standard one stays as its author wrote it."""
-    return gettext(text) if text else ""
 
 
 def duration(seconds: float) -> str:
