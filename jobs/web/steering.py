@@ -90,7 +90,7 @@ def purge_now(tx: Transaction, job_id: int, actor: Actor, check: Check = lambda 
     audit.note(tx, actor, Act.PURGE, f"/v1/jobs/{row.id}", row.owner, type=row.type, status=row.status)
 
 
-def prepare_retry(row: Row, overrides: Mapping[str, Any], caller: Caller | None = None) -> Submission:
+def prepare_retry(row: Row, overrides: Mapping[str, Any], caller: Caller | None = None, options_at: str = "#") -> Submission:
     """The submission that repeats this job, with options of its own. Problem 409 when it has not failed in any way."""
     if row.status not in RETRYABLE:
         raise illegal(row, "retry")
@@ -98,7 +98,7 @@ def prepare_retry(row: Row, overrides: Mapping[str, Any], caller: Caller | None 
             "tags": bodies.parse(row.tags.encode()), "timeout": row.timeout, "maxAttempts": row.max_attempts}
     payload = bodies.parse((row.payload_private or row.payload).encode())
     fresh = submissions.prepare(caller or auth.caller(), submissions.find_type(row.type), payload,
-                                kept | dict(overrides), at="#/payload", again=True)
+                                kept | dict(overrides), at="#/payload", options_at=options_at, again=True)
     return replace(fresh, owner=row.owner, retry_of=row.id, resource_id=row.resource_id)
 
 

@@ -1,6 +1,5 @@
 """Browsers that sign in: what ends their sessions, for every copy of the cookie; and pages that begin none."""
 
-import re
 
 import pytest
 import requests
@@ -9,39 +8,7 @@ from app import create_app
 from jobs import clock, settings
 from jobs.core import access
 from jobs.db import Database
-
-
-class Browser(requests.Session):
-    """Somebody who looks at the pages of a server."""
-
-    def __init__(self, server):
-        super().__init__()
-        self.base = server.url
-
-    def request(self, method, url, *args, **options):
-        return super().request(method, self.base + url, *args, timeout=60, **options)
-
-    def token(self) -> str:
-        return re.search(r'name="csrf" value="([^"]+)"', self.get("/ui/sign-in").text)[1]
-
-    def sign_in(self, key: str):
-        assert self.post("/ui/sign-in", {"csrf": self.token(), "key": key}).ok
-        assert self.is_in()
-        return self
-
-    def is_in(self) -> bool:
-        return self.get("/v1/jobs").status_code == 200 and self.get("/ui/", allow_redirects=False).status_code == 200
-
-    def copy(self):
-        """A thief's: the same cookie."""
-        other = Browser(self)
-        other.base = self.base
-        other.cookies.update(self.cookies)
-        return other
-
-    @property
-    def url(self):
-        return self.base
+from tests.web.pages import Browser
 
 
 @pytest.fixture
@@ -50,7 +17,7 @@ def carol(house):
 
 
 def test_signing_out_ends_every_copy_of_the_cookie_and_no_other_browser(house, carol):
-    mine, other = (Browser(house).sign_in(carol.key) for _ in range(2))
+    mine, other = (Browser(house.url).sign_in(carol.key) for _ in range(2))
     stolen = mine.copy()
     assert stolen.is_in()
     mine.post("/ui/sign-out", {"csrf": mine.token()})
@@ -61,14 +28,14 @@ def test_signing_out_ends_every_copy_of_the_cookie_and_no_other_browser(house, c
 
 
 def test_signing_out_everywhere_ends_those_of_the_key(house, carol):
-    first, second, foreign = Browser(house).sign_in(carol.key), Browser(house).sign_in(carol.key), Browser(house).sign_in(house.session("dave").key)
+    first, second, foreign = Browser(house.url).sign_in(carol.key), Browser(house.url).sign_in(carol.key), Browser(house.url).sign_in(house.session("dave").key)
     assert "everywhere" in first.get("/ui/").text
     first.post("/ui/sign-out", {"csrf": first.token(), "everywhere": "1"})
     assert not first.is_in() and not second.is_in() and foreign.is_in()
 
 
 def test_revoking_the_key_ends_its_sessions(house, carol):
-    browser, admin = Browser(house).sign_in(carol.key), house.session("root", "admin")
+    browser, admin = Browser(house.url).sign_in(carol.key), house.session("root", "admin")
     [key] = [one for one in admin.get("/v1/keys").json()["keys"] if one["hint"] == carol.key[:8] and one["owner"] == "carol"
              and not one["revokedAt"]][:1]
     assert admin.delete(f"/v1/keys/{key['id']}").ok
@@ -76,7 +43,7 @@ def test_revoking_the_key_ends_its_sessions(house, carol):
 
 
 def test_a_stream_ends_when_its_browser_signs_out(house, carol):
-    browser = Browser(house).sign_in(carol.key)
+    browser = Browser(house.url).sign_in(carol.key)
     with browser.copy().get("/v1/events", stream=True) as stolen:
         lines = stolen.iter_lines()
         next(lines)
@@ -99,7 +66,7 @@ def test_a_session_ends_with_its_time(house, carol):
 
 def test_a_cookie_of_an_older_release_opens_nothing(house, carol):
     app = create_app(settings.load(house.environment))
-    browser = Browser(house)
+    browser = Browser(house.url)
     browser.cookies["accepted"] = app.session_interface.get_signing_serializer(app).dumps({"key_id": 1})
     assert not browser.is_in()
 
@@ -122,13 +89,13 @@ def test_every_page_without_a_caller_is_among_them(house):
 
 
 def test_reading_renews_no_cookie(house, carol):
-    browser = Browser(house).sign_in(carol.key)
+    browser = Browser(house.url).sign_in(carol.key)
     for path in ("/v1/jobs", "/ui/", "/ui/jobs", "/problems/gone"):
         assert "Set-Cookie" not in browser.get(path).headers, path
 
 
 def test_a_public_page_changes_language_without_a_session(house):
-    browser = Browser(house)
+    browser = Browser(house.url)
     assert 'name="csrf"' not in browser.get("/problems/gone").text
     page = browser.post("/ui/preferences", {"language": "zh_Hant", "back": "/problems/gone"})
     assert page.url.endswith("/problems/gone") and 'lang="zh-Hant"' in page.text

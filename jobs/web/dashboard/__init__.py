@@ -29,7 +29,7 @@ def register(app: Flask) -> None:
     Babel(app, locale_selector=preferences.language)
     app.jinja_env.globals.update(
         asset=assets.asset, edition=assets.edition, csrf=protection.token, reader=sign_in.reader, language=preferences.language,
-        language_tag=preferences.language_tag, languages=preferences.LANGUAGES, theme=preferences.theme, words=words, told=told, statuses=list(Status), may_submit=access.may_submit, field_name=forms.field_name)
+        language_tag=preferences.language_tag, languages=preferences.LANGUAGES, theme=preferences.theme, words=words, told=told, statuses=list(Status), may_submit=access.may_submit, field_name=forms.field_name, keep_name=forms.keep_name)
     app.jinja_env.filters["visible"] = tree.visible
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.register_blueprint(blueprint)

@@ -7,6 +7,7 @@ from jobs.errors import Problem
 from jobs.web import auth, steering, submissions
 from jobs.web.api import find
 from jobs.web.dashboard.protection import check_form
+from jobs.web.dashboard.told import told
 
 
 def cancel(job_id: int) -> Response:
@@ -31,10 +32,12 @@ def retry(job_id: int) -> Response:
     try:
         asked = steering.prepare_retry(row, {})
     except Problem as problem:
+        if problem.slug == "invalid-payload":
+            return redirect(url_for("ui.new_job_of", type_name=row.type, like=job_id), 303)
         if problem.slug == "illegal-transition":
             flash(gettext("Only a job that failed, was cancelled or succeeded in part can be tried again."))
         else:
-            flash(gettext("It cannot be tried again: %(reason)s", reason=problem.detail or problem.title))
+            flash(gettext("It cannot be tried again: %(reason)s", reason=told(problem.detail or problem.title)))
         return redirect(url_for("ui.job", job_id=job_id), 303)
     accepted = submissions.store(asked)
     return redirect(url_for("ui.job", job_id=accepted.job.id), 303)

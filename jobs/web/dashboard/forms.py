@@ -5,13 +5,14 @@ any other submission. Text that cannot be turned stays text, so that the schema'
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field as dataclass_field
 from typing import Any
 
 from marshmallow import fields, missing, validate
 from werkzeug.datastructures import MultiDict
 
+from jobs.web.schemas import COVERED
 from jobs.work.job_type import JobType
 
 _LONG = 200  # characters of text that get a field of several lines
@@ -55,7 +56,10 @@ def written(known: list[Input], payload: Mapping[str, Any]) -> MultiDict:
     form = MultiDict()
     for one in known:
         value = payload.get(one.name, missing)
-        if value is missing or value == "•••":
+        if value is missing or value is None:
+            continue
+        if one.kind == "secret":
+            form.add(keep_name(one), "1")
             continue
         texts = value if one.kind in ("choices", "lines") and isinstance(value, list) else [value]
         if one.kind == "lines":
@@ -66,9 +70,29 @@ def written(known: list[Input], payload: Mapping[str, Any]) -> MultiDict:
     return form
 
 
+def faults(errors: Iterable[Mapping[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    """The messages by the field at which they stand, each with the place inside of it.
+
+    `#/payload/params/since` → `payload.params`, `since`; `#/payload/files/1` → `payload.files`, `2`; `#/options/tags` →
+    `option.tags`; what concerns no field is under "".
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    for one in errors:
+        part, name, *inner = *one["pointer"].split("/")[1:], *[""] * 2
+        place = " ".join(str(int(step) + 1) if step.isdecimal() else step for step in inner if step)
+        field = f"{'option' if part == 'options' else 'payload'}.{name}" if name else ""
+        found.setdefault(field, []).append((place, one["detail"]))
+    return found
+
+
 def field_name(one: Input) -> str:
     """What the field is called in the form, apart from everything that is not payload."""
     return f"payload.{one.name}"
+
+
+def keep_name(one: Input) -> str:
+    """The tick that stands for a secret of an earlier job: keep it."""
+    return f"keep.{one.name}"
 
 
 def _input(key: str, field: fields.Field) -> Input:
@@ -142,7 +166,7 @@ def _read(one: Input, form: MultiDict) -> Any:
         lines = [line.strip() for line in text.split("\n") if line.strip()]
         return lines or missing
     if not text.strip():
-        return missing
+        return COVERED if one.kind == "secret" and form.get(keep_name(one)) else missing
     if one.kind in ("whole", "number"):
         return _number(text.strip())
     if one.kind == "json":

@@ -53,7 +53,7 @@ class Shown:
 
     @property
     def can_retry(self) -> bool:
-        return self.row.status in RETRYABLE and access.may_steer(self.caller, self.row.owner)
+        return bool(self.declared) and self.row.status in RETRYABLE and access.may_steer(self.caller, self.row.owner)
 
     @property
     def can_purge(self) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,11 +16,10 @@ from jobs.core import idempotency
 from jobs.core.access import Caller
 from jobs.core.idempotency import Claim
 from jobs.errors import Problem
-from jobs.web import auth, bodies, submissions, uploads
-from jobs.web.api import find
-from jobs.web.dashboard import forms
+from jobs.web import auth, bodies, steering, submissions, uploads
+from jobs.web.dashboard import again, forms
+from jobs.web.dashboard.again import Earlier
 from jobs.web.dashboard.protection import check_form, check_origin
-from jobs.web.queries import job_id
 from jobs.web.site import site
 from jobs.web.uploads import Incoming
 from jobs.work.job_type import JobType
@@ -42,13 +42,10 @@ def new(type_name: str) -> str:
     """The empty form, or filled in like an earlier job (`?like=501`)."""
     auth.submitter()
     declared = _declared(type_name)
-    form = MultiDict()
-    like = job_id("like")
-    if like:
-        row = find(like)
-        if row.type == declared.name:
-            form = forms.written(forms.inputs(declared), json.loads(row.payload))
-    return _page(declared, form, fresh=not form)
+    earlier = again.find(declared, request.args)
+    if earlier:
+        return _page(declared, earlier.form(), earlier=earlier, faults=earlier.unfit(), notes=again.notes(earlier))
+    return _page(declared, MultiDict(), fresh=True, notes=again.notes(None) if again.wanted() else [])
 
 
 def create(type_name: str) -> Response | tuple[str, int]:
@@ -68,7 +65,7 @@ def create(type_name: str) -> Response | tuple[str, int]:
         except Problem as problem:
             if problem.status not in (400, 422):
                 raise
-            return _page(declared, form, problem), 422
+            return _page(declared, form, problem, earlier=again.find(declared, form)), 422
 
 
 def upload() -> tuple[dict[str, str], int]:
@@ -81,7 +78,12 @@ def upload() -> tuple[dict[str, str], int]:
 def _submit(caller: Caller, declared: JobType, form: MultiDict, once: str | None) -> int:
     """The id of the job."""
     payload = bodies.parse(json.dumps(forms.read(forms.inputs(declared), form)).encode())
-    asked = submissions.prepare(caller, declared, payload, _options(form), at=_PAYLOAD, options_at=_OPTIONS)
+    earlier, options = again.find(declared, form), _options(form)
+    payload = again.exchange(declared, payload, earlier)
+    if earlier and earlier.may_retry and earlier.is_same(payload):
+        asked = steering.prepare_retry(earlier.row, earlier.overrides(form, options), caller, options_at=_OPTIONS)
+    else:
+        asked = submissions.prepare(caller, declared, payload, options, at=_PAYLOAD, options_at=_OPTIONS)
     claim = Claim(caller.owner, "POST", request.path, once, once) if once else None
     return submissions.store(asked, claim).job.id
 
@@ -121,24 +123,18 @@ def _keep(caller: Caller, incoming: Incoming, name: str) -> str:
     return records.content_path(row)
 
 
-def _page(declared: JobType, form: MultiDict, problem: Problem | None = None, fresh: bool = False) -> str:
-    faults: dict[str, list[str]] = {}
-    for one in problem.extra.get("errors", ()) if problem else ():
-        faults.setdefault(_field_of(one["pointer"]), []).append(one["detail"])
+def _page(declared: JobType, form: MultiDict, problem: Problem | None = None, fresh: bool = False,
+          earlier: Earlier | None = None, faults: dict[str, list[tuple[str, str]]] | None = None, notes: Sequence[str] = ()) -> str:
+    faults = forms.faults(problem.extra.get("errors", ())) if problem else faults or {}
     known = forms.inputs(declared)
     shown = {forms.field_name(one) for one in known} | {f"option.{name}" for name in _OFFERED}
-    elsewhere = [text for name, texts in faults.items() if name not in shown for text in texts]
+    elsewhere = [text for name, found in faults.items() if name not in shown for _, text in found]
     if problem and not faults:
         elsewhere = [problem.detail or problem.title]
     return render_template("new_job.html", declared=declared, inputs=known, form=form, faults=faults,
-                           elsewhere=elsewhere, fresh=fresh, once=secrets.token_urlsafe(12),
+                           elsewhere=elsewhere, fresh=fresh, refused=bool(problem), earlier=earlier,
+                           notes=notes, once=secrets.token_urlsafe(12),
                            max_upload=site().settings.max_upload)
-
-
-def _field_of(pointer: str) -> str:
-    """`#/payload/transcode/0` → `payload.transcode`: the field at which the message stands."""
-    parts = pointer.split("/")
-    return f"{'option' if parts[1:2] == ['options'] else 'payload'}.{parts[2]}" if len(parts) > 2 else ""
 
 
 def _options(form: MultiDict) -> dict[str, Any]:

@@ -52,7 +52,6 @@ DELIVERY_FAULTS = {
     "protocol": lazy_gettext("no proper answer"),
     "forbidden": lazy_gettext("address not allowed"),
 }
-<<<<<<< HEAD
 ACTS = {
     Act.CANCEL: lazy_gettext("Cancelled a job"),
     Act.RETRY: lazy_gettext("Tried a job again"),
@@ -74,23 +73,6 @@ DOORS = {
     Door.DASHBOARD: lazy_gettext("on the dashboard"),
     Door.COMMAND: lazy_gettext("by a command on the server"),
 }
-_FIELD_MESSAGES = (  # what marshmallow says, in its own words
-    lazy_gettext("Missing data for required field."),
-    lazy_gettext("Field may not be null."),
-    lazy_gettext("Not a valid string."),
-    lazy_gettext("Not a valid integer."),
-    lazy_gettext("Not a valid number."),
-    lazy_gettext("Not a valid boolean."),
-    lazy_gettext("Not a valid list."),
-    lazy_gettext("Not a valid mapping type."),
-    lazy_gettext("Not a valid URL."),
-    lazy_gettext("Not a valid datetime."),
-    lazy_gettext("Not a valid date."),
-    lazy_gettext("Unknown field."),
-    lazy_gettext("Invalid value."),
-)
-=======
->>>>>>> 089319c (The words of job types and validators in the reader's language, found where they are declared and raised)
 
 
 def place(endpoint: str | None) -> str:

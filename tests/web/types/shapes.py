@@ -48,6 +48,19 @@ def secret(job, token, logins, fate):
     return {"token": token, "length": len(token)}
 
 
+@job_type("test.form", payload={
+    "source": fields.Str(required=True, metadata={"input": True, "title": "Source"}),
+    "mode": fields.Str(load_default="fast", validate=validate.OneOf(["fast", "good"], labels=["Fast one", ""])),
+    "count": fields.Int(load_default=2, validate=validate.Range(1, 9, error="There are {min} to {max}, not {input}.")),
+    "names": fields.List(fields.Str(validate=validate.Length(max=5)))},
+    words={"zh": {"Take a form apart.": "拆开一张表。", "Source": "来源", "Fast one": "快的",
+                  "There are {min} to {max}, not {input}.": "可以有 {min} 到 {max} 个，不能是 {input}。"},
+           "zh-Hant": {"Source": "來源"}})
+def form(job, source, mode, count, names=()):
+    """Take a form apart."""
+    raise Problem("drill-failed", "as asked")
+
+
 @job_type("test.quick", sync_wait=20, payload={"value": fields.Raw(load_default=None, allow_none=True),
                                                "seconds": fields.Float(load_default=0)})
 def quick(job, value, seconds):
