@@ -4,6 +4,7 @@ A text into which something is filled becomes a pattern: `f"{name} stands here a
 """
 
 import ast
+import builtins
 import inspect
 import re
 from collections.abc import Iterable, Iterator
@@ -148,7 +149,7 @@ def _pattern(parts: list[ast.expr]) -> str:
         source = ast.unparse(part)
         if source not in places:
             names = [_name(node).strip("_").lower() for node in ast.walk(part.value) if isinstance(node, (ast.Name, ast.Attribute))]
-            name = next((name for name in names if name not in ("self", "join", "str")), "")
+            name = next((name for name in names if name not in ("self", "join", *dir(builtins))), "")
             places[source] = name if name and name not in places.values() else str(len(places) + 1)
         found.append(f"{{{places[source]}}}")
     return "".join(found)

@@ -35,7 +35,7 @@ def declare(settings: Settings) -> list[JobType]:
     catalogue = Catalogue([own_jobs.SOURCE, *read_sources(settings)])
     payload = {
         "source": fields.Str(required=True, validate=Sources(catalogue), metadata={
-            "title": "Source",
+            "title": "Data source",
             "description": "A data source that the operator has named. `jobs`: this server's own jobs."}),
         "query": fields.Str(required=True, metadata={
             "title": "Query", "description": f"One of the source's queries. {catalogue.overview()}"}),

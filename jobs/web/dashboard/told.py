@@ -15,7 +15,7 @@ from jobs.web.dashboard import preferences
 from jobs.work.job_type import JobType
 
 _PLACE = re.compile(r"\{(\w+)\}")
-_TELLING = 6     # letters that a pattern must have beside its places; fewer would fit anything
+_TELLING = 5     # letters that a pattern must have beside its places; fewer would fit anything
 
 
 class Phrases:
