@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from tests.stack import ROOT, Stack, alive, descendants, wait_for
+from tests.web.pages import Browser
 
 PAGE = (ROOT / "docs/job-types.md").read_text(encoding="utf-8")
 
@@ -54,6 +55,13 @@ def test_the_tutorial_works_line_by_line(team):
     assert result == {"words": 6, "top": ["to", "be"]}
     assert (resource["status"], resource["words"]) == ("ready", 6)
     assert {error["pointer"] for error in refusal["errors"]} == {"#/text", "#/top"}
+
+
+def test_its_words_are_shown_in_the_readers_language(team):
+    amy = Browser(team.url, "zh-TW").sign_in(team.session("amy").key)
+    page = amy.submit("tea.make", amy.form("tea.make"), **{"payload.kind": "green", "payload.cups": "9"})
+    for text in ("<h1>泡茶</h1>", ">綠茶<", ">紅茶<", "最多 4 杯。", "名稱"):
+        assert text in page, text
 
 
 def test_a_dropped_file_appears_everywhere(team):

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from marshmallow import Schema, ValidationError
 
+from jobs import settings
 from jobs.settings import SettingsError
+from jobs.types.command import declare
 from jobs.types.command_file import read
 from jobs.web.openapi import json_schema
 from jobs.work.job_type import DeclarationError
@@ -22,6 +24,12 @@ def written(folder, text) -> Path:
 def schema(folder, parameters, argv='["true", "{x}"]'):
     [command] = read(written(folder, f"[a]\nargv = {argv}\n{parameters}"))
     return Schema.from_dict(command.fields())()
+
+
+def test_a_command_brings_its_words(tmp_path):
+    path = written(tmp_path, '[a]\nargv = ["true"]\n[a.words.zh-Hans]\nA = "甲"')
+    [declared] = declare(settings.load({}, commands=path))
+    assert declared.words == {"zh-Hans": {"A": "甲"}}
 
 
 def test_the_example_can_be_read():

@@ -65,6 +65,7 @@ def test_a_file_stays_a_reference(amy, browser):
     url = amy.post("/v1/files?name=a.txt", data=b"text").json()["url"]
     first = amy.finished(amy.submit("test.form", source=url, names=["a", "b"])["id"])
     form = browser.form("test.form", first["id"])
+    assert "a.txt" in browser.get(f"/ui/new/test.form?like={first['id']}").text, "its name is told"
     assert form["payload.source"] == url and form["payload.names"] == "a\nb"
     new = amy.job(browser.submit("test.form", form, **{"payload.count": "3"}))
     assert new["payload"] == {"source": url, "count": 3, "names": ["a", "b"]} and new["retryOf"] is None

@@ -7,7 +7,7 @@ import pytest
 
 from jobs import settings
 from jobs.types import load_registry
-from jobs.web.dashboard.told import Phrases
+from jobs.web.dashboard.told import Phrases, prose
 from jobs.work.job_type import DeclarationError, Registry, job_type
 from tests.web.pages import Browser
 
@@ -86,6 +86,10 @@ def test_a_message_is_found_by_its_pattern():
     assert phrases.find("jobs has no x\ny.") == "jobs 没有 x\ny。"
     assert phrases.find("a: b") is None and phrases.find("something else") is None
     assert phrases.find("A cat like a cat indeed") == "cat!" and phrases.find("A cat like a dog indeed") is None
+
+
+def test_what_stands_between_backticks_is_code():
+    assert prose("a `b<` c") == "a <code>b&lt;</code> c" and prose("a ` <b>") == "a ` &lt;b&gt;"
 
 
 @pytest.mark.parametrize("language, source, description, choice, fault", [

@@ -12,7 +12,7 @@ from jobs.errors import KINDS, Problem, StorageFull, StorageUnavailable
 from jobs.web import auth, headers, problems
 from jobs.web.dashboard import (actions, acts, administration, assets, callbacks, endpoints, export, forms, log, pages, preferences,
                                 protection, sign_in, steer, submit, tree, words)
-from jobs.web.dashboard.told import told
+from jobs.web.dashboard.told import prose, told
 
 TRANSLATIONS = Path(__file__).parents[3] / "translations"
 blueprint = Blueprint("ui", __name__, url_prefix="/ui")
@@ -30,7 +30,7 @@ def register(app: Flask) -> None:
     app.jinja_env.globals.update(
         asset=assets.asset, edition=assets.edition, csrf=protection.token, reader=sign_in.reader, language=preferences.language,
         language_tag=preferences.language_tag, languages=preferences.LANGUAGES, theme=preferences.theme, words=words, told=told, statuses=list(Status), may_submit=access.may_submit, field_name=forms.field_name, keep_name=forms.keep_name)
-    app.jinja_env.filters["visible"] = tree.visible
+    app.jinja_env.filters.update(visible=tree.visible, prose=prose)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.register_blueprint(blueprint)
     app.add_url_rule("/", "home", auth.public(lambda: redirect(url_for("ui.overview"))))

@@ -16,16 +16,19 @@ from flask_babel import gettext
 from werkzeug.datastructures import MultiDict
 
 from jobs import clock
+from jobs.artifacts import records
 from jobs.core import access, reads
 from jobs.core.access import Caller
 from jobs.core.states import RETRYABLE, Priority
 from jobs.db import Row
 from jobs.errors import Problem
-from jobs.web import auth, bodies, schemas
+from jobs.web import auth, bodies, inputs, schemas
 from jobs.web.dashboard import forms
 from jobs.web.schemas import COVERED
-from jobs.web.site import site
+from jobs.web.site import base_url, site
 from jobs.work.job_type import JobType
+
+_MOST_FILES = 20    # names of files that are told
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,16 @@ class Earlier:
     def covers(self, name: str) -> bool:
         """Whether it has a secret there."""
         return self._shown.get(name) == COVERED
+
+    def files(self, text: str) -> Iterator[Row]:
+        """The uploads and artifacts that a field names, one to a line, as far as the caller may read them."""
+        for line in text.split("\n")[:_MOST_FILES]:
+            try:
+                artifact_id = inputs.resolve(site().db.read(), self.caller, line.strip(), base_url())
+            except Problem:
+                continue
+            if artifact_id is not None:
+                yield records.get(site().db.read(), artifact_id)
 
     def unfit(self) -> dict[str, list[tuple[str, str]]]:
         """What the type would not accept any more, by field. A secret is not judged: the message could tell it."""

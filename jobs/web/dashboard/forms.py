@@ -33,6 +33,7 @@ class Input:
     low: float | None = None
     high: float | None = None
     nullable: bool = False
+    names_files: bool = False
 
 
 def inputs(declared: JobType) -> list[Input]:
@@ -110,7 +111,8 @@ def _input(key: str, field: fields.Field) -> Input:
         name=field.data_key or key, kind=kind, label=field.metadata.get("title") or field.metadata.get("label") or "",
         help=field.metadata.get("description") or field.metadata.get("help") or "", required=field.required,
         default=default if isinstance(default, (str, list)) or default is None else str(default),
-        choices=choices, labels=_labels(field.inner if kind == "choices" else field), low=low, high=high, nullable=field.allow_none)
+        choices=choices, labels=_labels(field.inner if kind == "choices" else field), low=low, high=high, nullable=field.allow_none,
+        names_files=bool(field.metadata.get("input")))
 
 
 def _kind(field: fields.Field, choices: tuple[str, ...]) -> str:

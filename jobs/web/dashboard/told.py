@@ -11,6 +11,8 @@ from functools import cached_property, lru_cache
 
 from flask_babel import get_translations
 
+from markupsafe import Markup, escape
+
 from jobs.web.dashboard import preferences
 from jobs.work.job_type import JobType
 
@@ -48,6 +50,14 @@ def told(text: str, declared: JobType | None = None) -> str:
         if found := phrases.find(text):
             return found
     return text
+
+
+def prose(text: str) -> Markup:
+    """The text as HTML: what stands between backticks is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup().join(Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
 def _own(declared: JobType | None) -> Iterator[Phrases]:
