@@ -27,7 +27,7 @@ def test_it_describes_each_job_type_with_the_schema_that_validates(document):
     assert set(submissions) == {declared.name for declared in load_registry(settings.load({}))}
     drill = submissions["demo.drill"]["properties"]["payload"]["properties"]
     assert drill["failStatus"] == {"type": "integer", "default": 422, "minimum": 400, "maximum": 599,
-                                   "description": "The status of that problem."}
+                                   "title": "Status of the failure", "description": "The status of that problem."}
 
 
 def test_collections_have_their_paths(document):
