@@ -6,9 +6,8 @@ from flask import Blueprint, request
 
 from jobs.core import audit
 from jobs.core.audit import Act
-from jobs.errors import Problem
 from jobs.web import auth, cursors, negotiation
-from jobs.web.queries import known, page_limit
+from jobs.web.queries import check_known, known, page_limit
 from jobs.web.site import base_url, site
 
 blueprint = Blueprint("acts", __name__)
@@ -22,8 +21,7 @@ def list_acts() -> tuple[dict[str, Any], dict[str, str]]:
     known(*FILTERS, "limit", "cursor")
     auth.admin()
     wanted = {name: request.args[name] for name in FILTERS if name in request.args}
-    if wanted.get("act", Act.CANCEL) not in list(Act):
-        raise Problem("bad-parameter", f"act is one of {', '.join(Act)}.")
+    check_known("act", [wanted["act"]] if "act" in wanted else [], Act)
     limit, scope = page_limit(), cursors.fingerprint(["audit", wanted])
     before = cursors.read(request.args["cursor"], scope) if "cursor" in request.args else None
     rows = audit.page(site().db.read(), limit + 1, before, **wanted)
