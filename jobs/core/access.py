@@ -33,7 +33,8 @@ class Caller:
     role: Role
     key_id: int | None
     sync_wait: int = 0
-    session: str | None = None      # the hash of the dashboard's session by which he came
+    session: str | None = None      # the hash of the dashboard's session by which he came, and when that ends
+    session_ends: str | None = None
 
     @property
     def sees_all(self) -> bool:
@@ -71,10 +72,10 @@ def authenticate(reader: Reader, token: str) -> Caller | None:
 
 def by_session(reader: Reader, token: str) -> Caller | None:
     """The caller who has signed in; None when he has signed out since, or the session or its key has ended."""
-    row = reader.one(f"""SELECT * FROM keys WHERE {_VALID}
-                         AND id = (SELECT key_id FROM sessions WHERE hash = :hash AND expires_at > :now)""",
-                     hash=_hash(token), now=clock.wire(clock.now()))
-    return replace(_caller(row), session=_hash(token)) if row else None
+    now = clock.wire(clock.now())
+    found = reader.one("SELECT key_id, expires_at FROM sessions WHERE hash = :hash AND expires_at > :now", hash=_hash(token), now=now)
+    row = found and reader.one(f"SELECT * FROM keys WHERE id = :id AND {_VALID}", id=found.key_id, now=now)
+    return replace(_caller(row), session=_hash(token), session_ends=found.expires_at) if row else None
 
 
 def live_keys(reader: Reader, key_ids: Iterable[int]) -> set[int]:
@@ -161,6 +162,11 @@ def begin_session(tx: Transaction, key_id: int, seconds: float) -> str:
     tx.run("INSERT INTO sessions (hash, key_id, expires_at) VALUES (:hash, :key_id, :expires_at)",
            hash=_hash(token), key_id=key_id, expires_at=clock.after(seconds))
     return token
+
+
+def renew_session(tx: Transaction, session: str, seconds: float) -> None:
+    """Let a session that is in use last for `seconds` from now."""
+    tx.run("UPDATE sessions SET expires_at = :later WHERE hash = :hash", hash=session, later=clock.after(seconds))
 
 
 def end_session(tx: Transaction, session: str) -> None:

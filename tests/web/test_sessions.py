@@ -1,6 +1,5 @@
 """Browsers that sign in: what ends their sessions, for every copy of the cookie; and pages that begin none."""
 
-
 import pytest
 import requests
 
@@ -69,6 +68,24 @@ def test_a_cookie_of_an_older_release_opens_nothing(house, carol):
     browser = Browser(house.url)
     browser.cookies["accepted"] = app.session_interface.get_signing_serializer(app).dumps({"key_id": 1})
     assert not browser.is_in()
+
+
+def _token(house, browser) -> str:
+    app = create_app(settings.load(house.environment))
+    return app.session_interface.get_signing_serializer(app).loads(browser.cookies["accepted"])["signed_in"]
+
+
+def test_a_session_in_use_goes_on(house, carol):
+    """A screen on a wall does not fall asleep after a month; its session's end is moved once a day."""
+    browser = Browser(house.url).sign_in(carol.key)
+    db = Database(settings.load(house.environment))
+    found = access.by_session(db.read(), _token(house, browser))
+    db.write(lambda tx: access.renew_session(tx, found.session, 86400))
+    answer = browser.get("/ui/region")
+    assert answer.status_code == 200 and "Set-Cookie" in answer.headers
+    assert db.read().value("SELECT expires_at FROM sessions WHERE hash = :hash", hash=found.session) > clock.after(29 * 86400)
+    assert "Set-Cookie" not in browser.get("/ui/region").headers
+    db.close()
 
 
 PUBLIC = ["/problems/", "/problems/gone", "/problems/nothing-like-it", "/docs", "/openapi.json", "/livez", "/readyz", "/healthz", "/",

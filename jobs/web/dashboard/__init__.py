@@ -85,7 +85,10 @@ def nothing(rest: str):
 @blueprint.before_request
 def _need_reader() -> Response | None:
     """Every page but signing in needs somebody. A region that is fetched gets a 401: its script reloads the page."""
-    if request.endpoint in _OPEN or auth.optional_caller():
+    found = auth.optional_caller()
+    if found:
+        sign_in.renew(found)
+    if found or request.endpoint in _OPEN:
         return None
     if _fetched():
         return Response(status=401)

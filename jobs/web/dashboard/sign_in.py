@@ -3,8 +3,11 @@
 The cookie holds a token of a row in `sessions`, never the key: with the row every copy of the cookie loses its worth.
 """
 
+from contextlib import suppress
+
 from flask import Response, current_app, make_response, redirect, render_template, request, session, url_for
 
+from jobs import clock
 from jobs.core import access
 from jobs.core.access import Caller
 from jobs.errors import Problem, StorageUnavailable
@@ -12,6 +15,8 @@ from jobs.web import auth
 from jobs.web.dashboard.addresses import own_page
 from jobs.web.dashboard.protection import check_form, new_token
 from jobs.web.site import site
+
+_DAY = 86400.0
 
 
 def reader() -> Caller | None:
@@ -48,6 +53,15 @@ def sign_in_by_link(link: str):
     if found is None:
         return _form(refused="link"), 401
     return _enter(found)
+
+
+def renew(found: Caller) -> None:
+    """A session lasts as long as it is used, on a wall for instance; once a day its end is moved."""
+    lifetime = current_app.permanent_session_lifetime.total_seconds()
+    if found.session_ends and clock.seconds_until(found.session_ends) < lifetime - _DAY:
+        with suppress(StorageUnavailable):      # it may be read meanwhile, and tomorrow is another day
+            site().db.write(lambda tx: access.renew_session(tx, found.session, lifetime), durable=False)
+            session.modified = True
 
 
 def sign_out() -> Response:

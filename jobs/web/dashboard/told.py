@@ -18,6 +18,7 @@ from jobs.work.job_type import JobType
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _TELLING = 5     # letters that a pattern must have beside its places; fewer would fit anything
+_LONGEST = 1000  # characters; a longer text is no message of ours with something filled in
 
 
 class Phrases:
@@ -30,6 +31,8 @@ class Phrases:
         """The translation; what was filled in is translated, too, where it is a text of its own."""
         if found := self._words.get(text):
             return found
+        if len(text) > _LONGEST:
+            return None
         for pattern, translation in self._patterns:
             if match := pattern.fullmatch(text):
                 filled = {name[1:]: self._words.get(value) or value for name, value in match.groupdict().items()}
