@@ -105,7 +105,7 @@ def test_the_dashboard_lives_under_a_path(browser, stack, site):
     expect(page.locator("#live")).to_have_text("Live")
     page.get_by_role("link", name="New job").click()
     page.get_by_role("link", name="Drill").click()
-    page.get_by_label("artifact").fill("notes.txt")
+    page.locator("[name='payload.artifact']").fill("notes.txt")
     press(page, "Submit")
     page.wait_for_url(re.compile(re.escape(site) + r"/ui/jobs/\d+$"))
     expect(page.locator("article")).to_have_attribute("data-status", "succeeded")
